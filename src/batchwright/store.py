@@ -256,7 +256,11 @@ class Rest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One item that was sent in a shard. `used`: attempts since the budget was last reset."""
+    """
+    One item that was sent in a shard.
+
+    `used`: attempts since the budget was last reset. `metadata`: the caller's, parsed.
+    """
 
     seq: int
     id: str
@@ -265,6 +269,7 @@ class Member:
     attempts: int
     used: int
     shard: int | None
+    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,9 +501,10 @@ class CheckpointStore(Protocol):
         """
         Record what result lines say; return what became of each, in order.
 
-        An answer (SUCCEEDED, REJECTED, or UNRESOLVED with `raw`) is applied unless the item is
-        final already; the first durable one wins. Anything else is applied only while the item
-        belongs to shard *number* and is not final, so that reading a batch twice changes nothing.
+        An answer (a settlement with `tokens` and a state other than PENDING) is applied unless
+        the item is final already; the first durable one wins. Anything else is applied only
+        while the item belongs to shard *number* and is not final, so that reading a batch twice
+        changes nothing.
         PENDING takes the item out of the shard. Tokens of applied answers are added to `spent`,
         of late ones to `waste`.
         """

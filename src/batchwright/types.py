@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 #: What finally became of an item.
 Status: TypeAlias = Literal["succeeded", "quarantined", "rejected", "unresolved"]
 
-#: Why an item has no answer, or why it was set apart. The first line is taken up again by the
-#: next run or resume; the second only on a person's word; the third is final.
-Reason: TypeAlias = Literal[
-    "account", "missing", "unreadable", "interrupted", "validator",
-    "exhausted", "overdue", "ambiguous", "archived", "not_found", "foreign", "canceled",
-    "invalid_request", "too_large", "refused_at_intake", "rejected_by_validate",
-]  # fmt: skip
-
 #: Reasons of unresolved items that the next `run` or `resume` takes up by itself.
 TAKEN_UP = frozenset({"account", "missing", "unreadable", "interrupted", "validator"})
 #: Reasons of unresolved items that wait for a person: `resume(resubmit=…)`.

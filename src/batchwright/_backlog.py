@@ -1,0 +1,69 @@
+"""
+What waits to be sent, by the headers that items share: plain counts, no items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from batchwright.store import Group
+
+
+@dataclass(slots=True)
+class Heap:
+    """The waiting items of one header group; `since`: when the oldest retry began to wait."""
+
+    fresh: int = 0
+    again: int = 0
+    since: float | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Number of waiting items."""
+        return self.fresh + self.again
+
+
+@dataclass(slots=True)
+class Backlog:
+    """All that waits, by header group."""
+
+    heaps: dict[str, Heap] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Iterable[Group], now: float) -> Backlog:
+        """Return the backlog with which a wave begins; what waited before has waited enough."""
+        return cls({g.headers: Heap(g.fresh + g.again, 0, now) for g in groups})
+
+    @property
+    def waiting(self) -> int:
+        """Number of waiting items."""
+        return sum(heap.waiting for heap in self.heaps.values())
+
+    def take(self, headers: str, count: int) -> None:
+        """Note that *count* items left in a shard; the repeated ones are counted off first."""
+        heap = self.heaps[headers]
+        again = min(count, heap.again)
+        heap.again -= again
+        heap.fresh = max(heap.fresh - (count - again), 0)
+        if not heap.again:
+            heap.since = None
+
+    def emptied(self, headers: str) -> None:
+        """Note that nothing of this group waits after all: late answers came for the rest."""
+        self.heaps[headers] = Heap()
+
+    def give_back(self, headers: str, count: int) -> None:
+        """Note that *count* items wait again because their shard was certainly not taken."""
+        self.heaps.setdefault(headers, Heap()).fresh += count
+
+    def retry(self, headers: str, count: int, now: float) -> None:
+        """Note that *count* items wait for another try."""
+        if count:
+            heap = self.heaps.setdefault(headers, Heap())
+            heap.again += count
+            heap.since = now if heap.since is None else heap.since
+
+    def groups(self) -> Mapping[str, Heap]:
+        """Return the groups in which something waits."""
+        return {headers: heap for headers, heap in self.heaps.items() if heap.waiting}

@@ -1,0 +1,153 @@
+"""
+One sub-batch from where it stands to its end: submit, watch, read.
+
+Whatever happens to it stays with it: its siblings, and the other orgs, go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+
+from batchwright._context import REMEDIES, RunContext
+from batchwright._harvest import Got, Harvest
+from batchwright._org import OrgLink
+from batchwright._poll import End, Watch
+from batchwright._submit import Submission
+from batchwright.errors import BatchwrightError
+from batchwright.events import ShardFailed, ShardHeld
+from batchwright.store import ItemState, Rest, Shard, ShardState
+from batchwright.types import ItemError
+
+#: Most results read at once: each holds a connection and a chunk of lines.
+READERS = 4
+
+
+class Carrier:
+    """Carries shards; `uploads` and `readers` bound what happens at once."""
+
+    def __init__(self, ctx: RunContext) -> None:
+        self._ctx = ctx
+        self._uploads = anyio.CapacityLimiter(ctx.limits.concurrency)
+        self._readers = anyio.CapacityLimiter(READERS)
+        self.cancel_all = False
+        #: The latest of every shard under way.
+        self.active: dict[int, Shard] = {}
+
+    async def carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
+        """Return the shard where it came to rest, and parts of it to be sent on their own."""
+        self.active[shard.number] = shard
+        try:
+            return await self._carry(shard)
+        except BatchwrightError:
+            # The store or the lease is gone: nothing can be recorded, so everything stops.
+            raise
+        except Exception as error:
+            self._ctx.emit(
+                ShardFailed(
+                    run_id=self._ctx.run_id,
+                    shard=shard.number,
+                    org=shard.org,
+                    batch_id=self.active[shard.number].batch_id,
+                    why=f"{type(error).__name__}: {error}",
+                )
+            )
+            return self.active[shard.number], ()
+        finally:
+            del self.active[shard.number]
+            self._ctx.seen.pop(shard.number, None)
+            self._ctx.wake()
+
+    async def _carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
+        org = self._ctx.orgs.get(shard.org)
+        if org is None:
+            return await self._without_org(shard), ()
+        parts: Sequence[Sequence[int]] = ()
+        fresh = shard.state is ShardState.PLANNED
+        if shard.state is ShardState.SENDING:
+            # An earlier process died between the intent and the answer.
+            return await self._hold(shard, "ambiguous", charge=0), ()
+        if fresh:
+            shard, parts = await self._submit(org, shard)
+        if shard.state in {ShardState.LIVE, ShardState.HELD} and shard.batch_id is not None:
+            shard = await self._watch(org, shard, at_once=not fresh)
+        if shard.state is ShardState.ENDED:
+            shard = await self._read(org, shard)
+        return shard, parts
+
+    # -- the three legs -----------------------------------------------------------------------
+
+    async def _submit(self, org: OrgLink, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
+        async with self._uploads:
+            submission = Submission(self._ctx, org, shard)
+            shard = await submission.run()
+        self.active[shard.number] = shard
+        self._ctx.wake()
+        return shard, submission.parts
+
+    async def _watch(self, org: OrgLink, shard: Shard, *, at_once: bool) -> Shard:
+        once = shard.state is ShardState.HELD
+        watch = Watch(self._ctx, org, shard)
+        org.queued += 0 if once else shard.count
+        try:
+            if self.cancel_all and not once:
+                await watch.cancel("user")
+            end = await watch.run(at_once=at_once, once=once)
+        finally:
+            org.queued -= 0 if once else shard.count
+        self.active[shard.number] = watch.shard
+        if end is End.ENDED and watch.batch is not None and watch.batch.archived_at is not None:
+            return await self._read(org, watch.shard, archived=True)
+        if end is End.OVERDUE:
+            return await self._read_overdue(org, watch.shard)
+        if end is End.NOT_FOUND and not once:
+            return await self._hold(watch.shard, "not_found", charge=1)
+        return watch.shard
+
+    async def _read(self, org: OrgLink, shard: Shard, *, archived: bool = False) -> Shard:
+        async with self._readers:
+            harvest = Harvest(self._ctx, org, shard)
+            got = await harvest.run()
+            if archived and got in {Got.NOTHING, Got.BROKEN}:
+                return await self._hold(harvest.shard, "archived", charge=1)
+            if got in {Got.NOTHING, Got.BROKEN}:
+                await harvest.leave_unread()
+        return harvest.shard
+
+    async def _read_overdue(self, org: OrgLink, shard: Shard) -> Shard:
+        """Read what there is of a batch that did not end; keep the rest for a person."""
+        async with self._readers:
+            harvest = Harvest(self._ctx, org, shard)
+            await harvest.peek()
+        return await self._hold(harvest.shard, "overdue", charge=1)
+
+    # -- where it cannot go on ----------------------------------------------------------------
+
+    async def _without_org(self, shard: Shard) -> Shard:
+        if shard.state is ShardState.PLANNED:
+            rest = Rest(state=ItemState.PENDING)
+            return await self._ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
+        if shard.state is ShardState.SENDING:
+            return await self._hold(shard, "ambiguous", charge=0)
+        return await self._hold(shard, "foreign", charge=0)
+
+    async def _hold(self, shard: Shard, reason: str, *, charge: int) -> Shard:
+        """Keep the items without an answer until a person decides."""
+        if shard.state is ShardState.HELD and shard.reason == reason:
+            return shard
+        error = ItemError(type=reason, message=REMEDIES[reason])
+        rest = Rest(state=ItemState.UNRESOLVED, reason=reason, error=error, charge=charge)
+        held = await self._ctx.move(shard, ShardState.HELD, reason=reason, rest=rest)
+        self._ctx.emit(
+            ShardHeld(
+                run_id=self._ctx.run_id,
+                shard=held.number,
+                org=held.org,
+                batch_id=held.batch_id,
+                count=held.count,
+                reason=reason,
+                remedy=REMEDIES[reason],
+            )
+        )
+        return held

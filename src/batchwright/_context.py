@@ -1,0 +1,162 @@
+"""
+What the parts of a wave share: the run's store and lease, its orgs, its options, its voice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from batchwright._org import OrgLink
+from batchwright.config import Polling, RetryBudget, ShardLimits
+from batchwright.events import Event, OrgPaused
+from batchwright.store import (
+    FINAL,
+    CheckpointStore,
+    ItemState,
+    Lease,
+    Member,
+    Rest,
+    Settled,
+    Settlement,
+    Shard,
+    ShardPlan,
+    ShardState,
+)
+from batchwright.types import Outcome, Status
+
+#: The caller's `validate`, made uniform: `None` accepts, a text refuses; anything raised is a
+#: broken validator.
+Judge = Callable[[Outcome], Awaitable[str | None]]
+
+
+#: What a person can do about each reason for which items are held.
+REMEDIES = {
+    "ambiguous": "the batch may exist on the server; look in the Console, then: "
+    "batchwright resume --resubmit ambiguous",
+    "overdue": "the batch did not end in its time; every resume looks at it once more, or send "
+    "its items anew: batchwright resume --resubmit overdue",
+    "not_found": "the server does not know this batch (any more), or it belongs to another "
+    "credential; with the right key resume reads it, or: batchwright resume --resubmit not_found",
+    "foreign": "the batch belongs to another credential; resume with it, or send the items anew "
+    "and pay again: batchwright resume --resubmit foreign",
+    "archived": "the API keeps results for 29 days, and these are gone; send the items anew and "
+    "pay again: batchwright resume --resubmit archived",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class RunContext:
+    """One run at work in this process."""
+
+    run_id: str
+    store: CheckpointStore
+    lease: Lease
+    orgs: Mapping[str, OrgLink]
+    emit: Callable[[Event], None]
+    limits: ShardLimits = field(default_factory=ShardLimits)
+    polling: Polling = field(default_factory=Polling)
+    retry: RetryBudget = field(default_factory=RetryBudget)
+    judge: Judge | None = None
+    retry_rejected: bool = False
+    #: Final outcomes are handed over here as soon as they are durable, for `stream`.
+    deliver: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None
+    #: Told how many items of a header group wait for another try.
+    on_retry: Callable[[str, int], None] | None = None
+    #: Largest body this server takes, learned from a 413; never above the limit set.
+    max_bytes: int = 0
+    wave: int = 0
+    #: Set by whatever changes something the conductor should look at.
+    changed: anyio.Event = field(default_factory=anyio.Event)
+    #: Status of live batches as last seen, for displays.
+    seen: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.max_bytes = self.max_bytes or self.limits.max_bytes
+
+    def wake(self) -> None:
+        """Let the conductor look again."""
+        self.changed.set()
+
+    def halt(self, org: OrgLink, reason: str, message: str) -> None:
+        """Stop an org for this wave, once, and say so."""
+        if org.halt(reason, message):
+            self.emit(OrgPaused(run_id=self.run_id, org=org.label, reason=message))
+        self.wake()
+
+    async def plan(self, plan: ShardPlan) -> Shard:
+        """Create a PLANNED shard."""
+        return await self.store.plan_shard(self.lease, plan)
+
+    async def move(
+        self,
+        shard: Shard,
+        to: ShardState,
+        *expect: ShardState,
+        rest: Rest | None = None,
+        **facts: Any,
+    ) -> Shard:
+        """Move *shard*, and do so to the end even when the task is cancelled meanwhile."""
+        with anyio.CancelScope(shield=True):
+            return await self.store.move_shard(
+                self.lease,
+                shard.number,
+                expect=frozenset(expect or (shard.state,)),
+                to=to,
+                rest=rest,
+                **facts,
+            )
+        raise AssertionError("a scope that nobody cancels swallows nothing")
+
+    async def settle(
+        self,
+        shard: Shard | None,
+        settlements: Sequence[Settlement],
+        members: Mapping[int, Member],
+    ) -> Sequence[Settled]:
+        """Make settlements durable, and hand over the final ones."""
+        number = None if shard is None else shard.number
+        with anyio.CancelScope(shield=True):
+            settled = await self.store.settle(self.lease, number, settlements)
+        again = sum(
+            said.state is ItemState.PENDING and what == "applied"
+            for said, what in zip(settlements, settled, strict=True)
+        )
+        if again and shard is not None and self.on_retry is not None:
+            self.on_retry(shard.headers, again)
+        if self.deliver is not None:
+            await self.deliver(
+                [
+                    outcome_of(members[said.seq], said)
+                    for said, what in zip(settlements, settled, strict=True)
+                    if what == "applied" and said.state in FINAL
+                ]
+            )
+        return settled
+
+
+_STATUS: Mapping[ItemState, Status] = {
+    ItemState.SUCCEEDED: "succeeded",
+    ItemState.QUARANTINED: "quarantined",
+    ItemState.REJECTED: "rejected",
+}
+
+
+def outcome_of(member: Member, said: Settlement) -> Outcome:
+    """Return what *said* makes of an item, as its caller will be told."""
+    return Outcome(
+        id=member.id,
+        custom_id=member.custom_id,
+        status=_STATUS.get(said.state, "unresolved"),
+        reason=said.reason,
+        error=said.error,
+        attempts=member.attempts + said.charge,
+        via=said.via,
+        org=said.org,
+        batch_id=said.batch_id,
+        metadata=member.metadata,
+        raw=said.raw,
+    )

@@ -1,0 +1,305 @@
+"""
+The results of an ended batch, line by line into the store.
+
+Raw bytes, split at 0x0A only, matched by `custom_id`, merged in chunks, idempotent: a broken or
+repeated download is harmless. At the end the ids received are reconciled with the ids sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from anyio.lowlevel import checkpoint
+
+from batchwright._api import CallFailed
+from batchwright._clock import clock
+from batchwright._context import RunContext
+from batchwright._faults import Fault, classify
+from batchwright._judge import judge_settlements
+from batchwright._lines import Line, LineSplitter, Reading, parse_line, settle_line
+from batchwright._org import OrgLink
+from batchwright._pace import backoff
+from batchwright.events import Anomaly, BatchHarvested, ItemsMerged, ResultsReread
+from batchwright.store import FINAL, ItemState, Member, Settled, Settlement, Shard, ShardState
+from batchwright.types import ItemError
+
+#: A chunk of lines becomes durable together: at most so many, at most so many bytes.
+CHUNK_LINES = 250
+CHUNK_BYTES = 1_000_000
+#: A stream that ended properly but lacks lines is read this often in all.
+SHORT_READS = 2
+#: Ids named in an anomaly.
+EXAMPLES = 5
+
+
+class Got(Enum):
+    """What a read of the results came to."""
+
+    #: Every id that was sent has its line.
+    ALL = auto()
+    #: The stream ended properly, but ids are missing.
+    SHORT = auto()
+    #: The stream broke, or could not be opened.
+    BROKEN = auto()
+    #: The server says there is nothing (404).
+    NOTHING = auto()
+    #: The account may not read.
+    ACCOUNT = auto()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one read saw; `seen` are ids of this batch, whatever became of their lines."""
+
+    lines: int = 0
+    seen: set[str] = field(default_factory=set)
+    doubled: Counter[str] = field(default_factory=Counter)
+    unknown: list[str] = field(default_factory=list)
+    strangers: int = 0
+    torn: int = 0
+
+
+class Harvest:
+    """Reads one ended batch."""
+
+    def __init__(self, ctx: RunContext, org: OrgLink, shard: Shard) -> None:
+        assert shard.batch_id is not None, "only a created batch has results"
+        self._ctx = ctx
+        self._org = org
+        self.shard = shard
+        self._id: str = shard.batch_id
+        self._members: Mapping[str, Member] = {}
+        self._by_seq: Mapping[int, Member] = {}
+        self._tally = _Tally()
+        self._why = ""
+        self._reading = Reading(
+            org=org.label,
+            batch_id=shard.batch_id,
+            cancel=shard.cancel,
+            max_attempts=ctx.retry.max_attempts,
+        )
+
+    async def run(self) -> Got:
+        """Read until everything is there or the tries are used up; settle what is missing."""
+        members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
+        self._members = {member.custom_id: member for member in members}
+        self._by_seq = {member.seq: member for member in members}
+        got = await self._read_repeatedly()
+        self._tell_anomalies()
+        if got in {Got.ALL, Got.SHORT}:
+            await self._finish()
+        return got
+
+    async def peek(self) -> None:
+        """Read once what there may be of a batch that has not ended; nothing is concluded."""
+        members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
+        self._members = {member.custom_id: member for member in members}
+        self._by_seq = {member.seq: member for member in members}
+        await self._read_once()
+
+    async def leave_unread(self) -> None:
+        """Leave it for the next wave, with the reason: its items stay in it, nothing is lost."""
+        self.shard = await self._ctx.move(
+            self.shard, ShardState.ENDED, reason="unreadable", facts={"unreadable": self._why}
+        )
+
+    # -- reading ------------------------------------------------------------------------------
+
+    async def _read_repeatedly(self) -> Got:
+        attempts = self._ctx.retry.call_attempts
+        short = 0
+        for attempt in range(1, attempts + 1):
+            self._tally = _Tally()
+            got = await self._read_once()
+            short += got is Got.SHORT
+            if got in {Got.ALL, Got.ACCOUNT} or short >= SHORT_READS or attempt == attempts:
+                return got
+            self._ctx.emit(
+                ResultsReread(
+                    run_id=self._ctx.run_id,
+                    shard=self.shard.number,
+                    org=self._org.label,
+                    batch_id=self._id,
+                    attempt=attempt,
+                    why=self._why,
+                )
+            )
+            await clock().sleep(backoff(attempt, self._ctx.retry, clock().random()))
+        raise AssertionError("the loop returns on its last attempt")
+
+    async def _read_once(self) -> Got:
+        try:
+            await self._org.spend()
+            async with self._org.gateway.results(self._id) as chunks:
+                self._org.learn(chunks.reply)
+                async with aclosing(self._lines(aiter(chunks))) as lines:
+                    async for batch_of_lines in lines:
+                        await self._merge(batch_of_lines)
+        except CallFailed as failed:
+            return self._broken(failed)
+        missing = self._missing()
+        if not missing:
+            return Got.ALL
+        self._why = f"{len(missing)} of {len(self._members)} ids have no line"
+        return Got.SHORT
+
+    def _broken(self, failed: CallFailed) -> Got:
+        self._why = str(failed.failure)
+        fault = classify(failed.failure)
+        if fault is Fault.ACCOUNT:
+            self._org.shut = True
+            self._ctx.halt(self._org, "account", self._why)
+            return Got.ACCOUNT
+        return Got.NOTHING if fault is Fault.NOT_FOUND else Got.BROKEN
+
+    async def _lines(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes]]:
+        """Yield the lines in chunks of bounded number and size; a torn last line is left out."""
+        splitter = LineSplitter()
+        held: list[bytes] = []
+        size = 0
+        async for chunk in chunks:
+            for line in splitter.feed(chunk):
+                held.append(line)
+                size += len(line)
+                if len(held) >= CHUNK_LINES or size >= CHUNK_BYTES:
+                    yield held
+                    held, size = [], 0
+        last = splitter.rest()
+        if last.strip():
+            held.append(last)
+        if held:
+            yield held
+
+    # -- merging ------------------------------------------------------------------------------
+
+    async def _merge(self, lines: Sequence[bytes]) -> None:
+        """Make one chunk of lines durable."""
+        settlements = []
+        for data in lines:
+            self._tally.lines += 1
+            settlement = self._read_line(data)
+            if settlement is not None:
+                settlements.append(settlement)
+        judged = await judge_settlements(self._ctx, self._by_seq, settlements)
+        if judged:
+            settled = await self._ctx.settle(self.shard, judged, self._by_seq)
+            self._tell_merged(judged, settled)
+            self._mind_account(judged)
+        # Everything above may have found its work done without waiting once.
+        await checkpoint()
+
+    def _mind_account(self, settlements: Sequence[Settlement]) -> None:
+        """Stop the org where a line says that the account, not the item, is at fault."""
+        for settlement in settlements:
+            if settlement.reason == "account" and settlement.error is not None:
+                error = settlement.error
+                self._ctx.halt(self._org, "account", f"{error.type}: {error.message}")
+                return
+
+    def _read_line(self, data: bytes) -> Settlement | None:
+        line = parse_line(data)
+        if line is None:
+            self._tally.torn += 1
+            return None
+        member = self._members.get(line.custom_id)
+        if member is None:
+            self._tally.strangers += 1
+            if len(self._tally.unknown) < EXAMPLES:
+                self._tally.unknown.append(line.custom_id)
+            return None
+        if line.custom_id in self._tally.seen:
+            self._tally.doubled[line.custom_id] += 1
+            return None
+        self._tally.seen.add(line.custom_id)
+        return settle_line(_known(line), member, self._reading)
+
+    def _missing(self) -> list[Member]:
+        """Return the items that were sent in this batch, have no line, and no answer yet."""
+        return [
+            member
+            for custom_id, member in self._members.items()
+            if custom_id not in self._tally.seen
+            and member.shard == self.shard.number
+            and member.state not in FINAL
+        ]
+
+    async def _finish(self) -> None:
+        """Settle what has no line, and close the shard."""
+        missing = [self._settle_missing(member) for member in self._missing()]
+        for start in range(0, len(missing), CHUNK_LINES):
+            part = missing[start : start + CHUNK_LINES]
+            self._tell_merged(part, await self._ctx.settle(self.shard, part, self._by_seq))
+        self.shard = await self._ctx.move(
+            self.shard, ShardState.DONE, reason=None, done_at=self._org.now()
+        )
+        self._ctx.emit(
+            BatchHarvested(
+                run_id=self._ctx.run_id,
+                shard=self.shard.number,
+                org=self._org.label,
+                batch_id=self._id,
+                lines=self._tally.lines,
+            )
+        )
+
+    def _settle_missing(self, member: Member) -> Settlement:
+        spent = member.used + 1 >= self._ctx.retry.max_attempts
+        text = f"batch {self._id} ended, but its results hold no line for this item"
+        return Settlement(
+            seq=member.seq,
+            state=ItemState.UNRESOLVED,
+            reason="exhausted" if spent else "missing",
+            error=ItemError(type="missing", message=text),
+            org=self._org.label,
+            batch_id=self._id,
+        )
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _tell_merged(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
+        done = Counter(
+            s.state for s, what in zip(settlements, settled, strict=True) if what == "applied"
+        )
+        self._ctx.emit(
+            ItemsMerged(
+                run_id=self._ctx.run_id,
+                shard=self.shard.number,
+                batch_id=self._id,
+                succeeded=done[ItemState.SUCCEEDED],
+                quarantined=done[ItemState.QUARANTINED],
+                rejected=done[ItemState.REJECTED],
+                unresolved=done[ItemState.UNRESOLVED],
+                again=done[ItemState.PENDING],
+                late=sum(what == "late" for what in settled),
+            )
+        )
+        self._ctx.wake()
+
+    def _tell_anomalies(self) -> None:
+        missing = [member.custom_id for member in self._missing()]
+        for kind, count, examples in (
+            ("missing", len(missing), missing),
+            ("unknown", self._tally.strangers, self._tally.unknown),
+            ("doubled", self._tally.doubled.total(), list(self._tally.doubled)),
+            ("torn", self._tally.torn, []),
+        ):
+            if count:
+                self._ctx.emit(
+                    Anomaly(
+                        run_id=self._ctx.run_id,
+                        shard=self.shard.number,
+                        batch_id=self._id,
+                        kind=kind,
+                        count=count,
+                        examples=tuple(examples[:EXAMPLES]),
+                    )
+                )
+
+
+def _known(line: Line) -> Line:
+    """Return *line*; a success without a message is none, so that it is tried again, not kept."""
+    return replace(line, type="") if line.type == "succeeded" and line.message is None else line

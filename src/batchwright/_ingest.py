@@ -1,0 +1,144 @@
+"""
+Reading the caller's items into the store: once each, in chunks, and nothing is sent before the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+
+from batchwright._intake import IntakeRules, as_item, encode_item
+from batchwright.errors import ChangedItem, DuplicateItem, IntakeError, MassRefusal, OtherRun
+from batchwright.events import Event, IntakeProgressed
+from batchwright.store import CheckpointStore, Clash, Lease, NewItem, OnChanged, RunInfo
+from batchwright.types import ItemLike
+
+#: A chunk becomes durable together: at most so many items, at most so many bytes.
+CHUNK_ITEMS = 1_000
+CHUNK_BYTES = 4_000_000
+#: The loop gets its turn after so many bytes of encoding.
+SLICE_BYTES = 500_000
+SLICE_ITEMS = 50
+#: More than half refused for one reason is one mistake, once there are more than so many.
+MASS_REFUSAL_ABOVE = 10
+
+Items = Iterable[ItemLike] | AsyncIterable[ItemLike]
+
+
+@dataclass(slots=True)
+class _Sums:
+    passed: int = 0
+    known: int = 0
+    changed: Clash | None = None
+    more_changed: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    first: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class Ingest:
+    """One reading of the caller's items."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        lease: Lease,
+        rules: IntakeRules,
+        on_changed: OnChanged,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._lease = lease
+        self._rules = rules
+        self._on_changed = on_changed
+        self._emit = emit
+        self._sums = _Sums()
+        self.number = 0
+
+    async def run(self, items: Items, before: RunInfo) -> RunInfo:
+        """
+        Read *items* to the end; return what the run holds then.
+
+        Raises:
+            IntakeError: They cannot be taken as they are. Nothing is sent, nothing is changed.
+        """
+        self.number = await self._store.begin_intake(self._lease)
+        chunk: list[NewItem] = []
+        size = 0
+        async for row in self._encoded(items):
+            chunk.append(row)
+            size += len(row.body)
+            if len(chunk) >= CHUNK_ITEMS or size >= CHUNK_BYTES:
+                await self._stage(chunk)
+                chunk, size = [], 0
+        if chunk:
+            await self._stage(chunk)
+        self._judge(before)
+        return await self._store.commit_intake(self._lease, self.number)
+
+    async def _encoded(self, items: Items) -> AsyncIterator[NewItem]:
+        size = 0
+        position = 0
+        async for given in _each(items):
+            row = encode_item(as_item(given, position), position, self._rules)
+            self._count(row)
+            yield row
+            position += 1
+            size += len(row.body)
+            if size >= SLICE_BYTES or position % SLICE_ITEMS == 0:
+                size = 0
+                await checkpoint()
+
+    def _count(self, row: NewItem) -> None:
+        self._sums.passed += 1
+        if row.refusal is not None:
+            # One mistake made in many items differs in its numbers and names, not in its kind.
+            kind = row.refusal.message.partition(":")[0].partition(" is ")[0][:120]
+            self._sums.refused[kind] += 1
+            self._sums.first.setdefault(kind, (row.refusal.message, row.id))
+
+    async def _stage(self, chunk: list[NewItem]) -> None:
+        staged = await self._store.stage(self._lease, self.number, chunk, self._on_changed)
+        self._sums.known += staged.known
+        for clash in staged.clashes:
+            if clash.kind == "duplicate":
+                raise DuplicateItem(clash.id, (clash.first_position, clash.position))
+            self._sums.more_changed += self._sums.changed is not None
+            self._sums.changed = self._sums.changed or clash
+        self._emit(IntakeProgressed(run_id=self._rules.run_id, read=self._sums.passed))
+
+    def _judge(self, before: RunInfo) -> None:
+        """Refuse what only the whole of the items shows."""
+        sums = self._sums
+        changed = sums.changed
+        if sums.passed and before.items and not sums.known and changed is None:
+            raise OtherRun(before.run_id, before.items, sums.passed)
+        if changed is not None:
+            raise ChangedItem(changed.id, changed.position, before.run_id, sums.more_changed)
+        for kind, count in sums.refused.most_common(1):
+            if count > MASS_REFUSAL_ABOVE and count * 2 > sums.passed:
+                message, example = sums.first[kind]
+                raise MassRefusal(message, count, sums.passed, example)
+
+
+async def _each(items: Any) -> AsyncIterator[Any]:
+    """Yield from a plain or an asynchronous iterable."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+        return
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise IntakeError(
+            f"items must be an iterable of items, not {type(items).__name__}; for a file use "
+            "items_from_jsonl(path) or `batchwright run FILE`"
+        )
+    if hasattr(items, "keys"):
+        raise IntakeError(
+            "items is a mapping; pass its pairs, as in runner.run(items.items()), or a list of "
+            '{"custom_id": …, "params": …} dicts'
+        )
+    for item in items:
+        yield item

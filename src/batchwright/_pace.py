@@ -1,0 +1,108 @@
+"""
+How long to wait: pure, every number in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from batchwright.config import Polling, RetryBudget
+
+#: The server's own polling hint (`retry-after` on a 200) where it gives none.
+DEFAULT_HINT = 10.0
+#: How fast the gap between two looks grows from the hint to the interval.
+GROWTH = 1.5
+#: Waits are jittered by at most this share, downwards never below the hint.
+JITTER = 0.1
+#: A `retry-after` longer than this parks the org instead of sleeping.
+PARK_ABOVE = 900.0
+
+
+def poll_gap(looks: int, hint: float | None, polling: Polling, chance: float) -> float:
+    """
+    Return the wait before the next look after *looks* looks.
+
+    From the server's hint it grows to the set interval. The hint is never undercut, except by an
+    interval that the caller set below it on purpose. *chance* in [0, 1) spreads the looks.
+    """
+    floor = min(hint if hint is not None else DEFAULT_HINT, polling.interval)
+    grown = floor * GROWTH ** min(looks, 64)
+    gap = min(max(grown, floor), polling.interval)
+    return gap * (1.0 + JITTER * chance)
+
+
+def backoff(tries: int, budget: RetryBudget, chance: float) -> float:
+    """Return the wait after *tries* failed tries: doubled each time, capped, jittered by half."""
+    longest = min(budget.backoff * 2.0 ** min(max(tries - 1, 0), 64), budget.max_backoff)
+    return longest * (0.5 + 0.5 * chance)
+
+
+def retry_wait(tries: int, retry_after: float | None, budget: RetryBudget, chance: float) -> float:
+    """Return the wait before another try; the server's `retry-after` is never undercut."""
+    own = backoff(tries, budget, chance)
+    return own if retry_after is None else max(own, retry_after * (1.0 + JITTER * chance))
+
+
+def parse_retry_after(value: str | None, server_now: datetime) -> float | None:
+    """Return the seconds a `retry-after` header asks for: a number or an HTTP date."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _until(value, server_now)
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _until(date: str, server_now: datetime) -> float | None:
+    try:
+        return max((parsedate_to_datetime(date) - server_now).total_seconds(), 0.0)
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass(slots=True)
+class ServerClock:
+    """
+    The server's time, told from the `Date` header of its answers.
+
+    Deadlines are the server's (`expires_at`), so they are measured on its clock: a laptop that is
+    hours off, or was asleep, does not give up a batch that is fine.
+    """
+
+    offset: timedelta = field(default_factory=timedelta)
+
+    def learn(self, server: datetime | None, local: datetime) -> None:
+        """Take in one `Date` header; its second is cut off, so half a second is added."""
+        if server is not None:
+            self.offset = server + timedelta(milliseconds=500) - local
+
+    def at(self, local: datetime) -> datetime:
+        """Return the server's time when ours is *local*."""
+        return local + self.offset
+
+
+@dataclass(slots=True)
+class RequestBudget:
+    """
+    A token bucket for one org's calls to the batch endpoints, in requests.
+
+    The API counts create, retrieve, list, cancel, delete and results together, per minute, and
+    refills continuously: short bursts can be refused even below the minute's rate.
+    """
+
+    rpm: float
+    burst: float = 10.0
+    _level: float = field(default=math.inf)
+    _at: float = 0.0
+
+    def take(self, now: float) -> float:
+        """Take one request; return the seconds to wait before it may leave (0 for now)."""
+        rate = self.rpm / 60.0
+        self._level = min(self.burst, self._level + (now - self._at) * rate)
+        self._at = now
+        self._level -= 1.0
+        return 0.0 if self._level >= 0 else -self._level / rate

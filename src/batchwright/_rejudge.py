@@ -1,0 +1,91 @@
+"""
+What a wave does before it sends anything: stored answers are judged again, waiting items canceled.
+"""
+
+from __future__ import annotations
+
+from batchwright._context import RunContext
+from batchwright._judge import judge_settlements
+from batchwright._lines import flag_of, tokens_of
+from batchwright.result import pages
+from batchwright.store import ItemState, Member, Row, Settlement
+from batchwright.types import ItemError
+
+#: Rows taken at once.
+CHUNK = 250
+
+
+async def judge_again(ctx: RunContext) -> None:
+    """
+    Judge the answers on which an earlier validator broke; no call is made.
+
+    Without a validator they are accepted as they are.
+    """
+    chunk: list[Row] = []
+    rows = [row async for row in pages(ctx.store, ctx.run_id, reason="validator")]
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) >= CHUNK:
+            await _judge_chunk(ctx, chunk)
+            chunk = []
+    if chunk:
+        await _judge_chunk(ctx, chunk)
+
+
+async def _judge_chunk(ctx: RunContext, rows: list[Row]) -> None:
+    members = {row.seq: _member(row) for row in rows}
+    answers = [_answer(row) for row in rows]
+    judged = await judge_settlements(ctx, members, answers)
+    await ctx.settle(None, judged, members)
+
+
+def _answer(row: Row) -> Settlement:
+    outcome = row.outcome
+    message = outcome.answer or {}
+    assert outcome.via is not None, "a stored answer came by some path"
+    return Settlement(
+        seq=row.seq,
+        state=ItemState.SUCCEEDED,
+        charge=0,
+        via=outcome.via,
+        org=outcome.org,
+        batch_id=outcome.batch_id,
+        raw=outcome.raw,
+        tokens=tokens_of(message),
+        model=str(message.get("model") or ""),
+        flag=flag_of(message),
+    )
+
+
+def _member(row: Row) -> Member:
+    outcome = row.outcome
+    return Member(
+        seq=row.seq,
+        id=outcome.id,
+        custom_id=outcome.custom_id,
+        state=row.state,
+        attempts=outcome.attempts,
+        used=outcome.attempts,
+        shard=None,
+        metadata=outcome.metadata,
+    )
+
+
+async def cancel_waiting(ctx: RunContext) -> None:
+    """End the items that wait to be sent as `unresolved: canceled`."""
+    error = ItemError(type="canceled", message="the run was canceled before this item was sent")
+    chunk: list[Row] = []
+    waiting = [row async for row in pages(ctx.store, ctx.run_id) if row.state is ItemState.PENDING]
+    for start in range(0, len(waiting), CHUNK):
+        chunk = waiting[start : start + CHUNK]
+        settlements = [
+            Settlement(
+                seq=row.seq,
+                state=ItemState.UNRESOLVED,
+                reason="canceled",
+                error=error,
+                charge=0,
+            )
+            for row in chunk
+        ]
+        await ctx.settle(None, settlements, {row.seq: _member(row) for row in chunk})

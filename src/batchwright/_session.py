@@ -1,0 +1,401 @@
+"""
+One call of the runner on one run: take it over, read items, conduct the wave, tell the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import anyio
+
+from batchwright import _lease
+from batchwright._api import Gateway
+from batchwright._backlog import Backlog
+from batchwright._clock import clock
+from batchwright._context import Judge, RunContext
+from batchwright._ingest import Ingest, Items
+from batchwright._intake import IntakeRules
+from batchwright._org import OrgLink
+from batchwright._rejudge import cancel_waiting, judge_again
+from batchwright._wave import Wave, progress_of
+from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
+from batchwright.events import Event, LiveBatch, RunFinished, RunInterrupted, RunStarted, Talking
+from batchwright.policy import DispatchPolicy
+from batchwright.report import RunReport, build_report
+from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
+from batchwright.status import RunStatus, kept_until
+from batchwright.store import (
+    CheckpointStore,
+    ItemState,
+    Lease,
+    OnChanged,
+    RunInfo,
+    Shard,
+    ShardState,
+)
+from batchwright.stream import Deliver
+from batchwright.types import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of a runner, checked and resolved."""
+
+    policy: DispatchPolicy
+    policy_name: str
+    limits: ShardLimits
+    polling: Polling
+    retry: RetryBudget
+    sync: SyncLimits
+    judge: Judge | None
+    on_changed: OnChanged
+    retry_rejected: bool
+    preflight: bool
+    store_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """How a wave ended."""
+
+    stopped: tuple[tuple[str, str], ...]
+    intake: int | None
+
+
+class Session:
+    """One call on one run."""
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        store: CheckpointStore,
+        reopen: Callable[[], CheckpointStore],
+        reopened: bool,
+        gateways: Callable[[], Mapping[str, tuple[Org, Gateway]]],
+        options: Options,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._run_id = run_id
+        self._store = store
+        self._reopen = reopen
+        self._reopened = reopened
+        self._gateways = gateways
+        self._options = options
+        self._emit = emit
+        self._talking: tuple[Talking, ...] = ()
+
+    # -- the calls ----------------------------------------------------------------------------
+
+    async def run(self, items: Items, *, collect: bool) -> RunResult:
+        """Read *items*, conduct a wave, return the result for the items passed."""
+        async with self._owned() as lease:
+            orgs = self._links()
+            intake = await self._ingest(items, lease, orgs)
+            done = await self._wave(lease, orgs, intake=intake)
+            return await self._result(done, collect=collect)
+
+    async def resume(
+        self,
+        *,
+        resubmit: frozenset[str] = frozenset(),
+        collect: bool = True,
+        cancel: bool = False,
+    ) -> RunResult:
+        """Conduct a wave from the store alone; with *cancel*, one that ends the run."""
+        info = await self._known()
+        if not info.intake_complete:
+            raise IntakeError(
+                f"run {self._run_id!r} was interrupted while its items were being read, before "
+                "anything was sent; run it again with the items"
+            )
+        async with self._owned() as lease:
+            orgs = self._links()
+            done = await self._wave(lease, orgs, resubmit=resubmit, cancel=cancel)
+            return await self._result(done, collect=collect)
+
+    async def stream(self, items: Items, deliver: Deliver) -> None:
+        """Read *items*, conduct a wave, and hand over each outcome once."""
+        async with self._owned() as lease:
+            orgs = self._links()
+            intake = await self._ingest(items, lease, orgs)
+            handed: set[str] = set()
+            passed: set[str] = set()
+
+            async def hand(outcomes: Sequence[Outcome]) -> None:
+                news = [o for o in outcomes if o.id in passed and o.id not in handed]
+                handed.update(o.id for o in news)
+                await deliver(news)
+
+            async for row in pages(self._store, self._run_id, intake=intake):
+                passed.add(row.outcome.id)
+                if row.outcome.status != "unresolved":
+                    await hand([row.outcome])
+            done = await self._wave(lease, orgs, intake=intake, deliver=hand)
+            reason = _open_reason(done.stopped)
+            async for row in pages(self._store, self._run_id, intake=intake):
+                await hand([told(row, reason)])
+
+    async def status(self) -> RunStatus:
+        """Return what stands, from the store alone."""
+        info = await self._known()
+        shards = await self._store.read_shards(self._run_id)
+        lease = await self._store.read_lease(self._run_id)
+        now = clock().now()
+        alive = lease is not None and not _lease.may_succeed(lease, _lease.myself(), now)
+        live = [s for s in shards if s.state not in {ShardState.DONE, ShardState.HELD}]
+        return RunStatus(
+            run_id=self._run_id,
+            intake_complete=info.intake_complete,
+            progress=progress_of(info, tuple(_live(s) for s in live if s.batch_id), now),
+            reasons=info.reasons,
+            truncated=info.truncated,
+            refused=info.refused,
+            owner=f"process {lease.owner.pid} on {lease.owner.host}" if lease and alive else None,
+            live=live,
+            held=[s for s in shards if s.state is ShardState.HELD],
+            kept_until=kept_until(shards, unread_only=True),
+            info=info,
+        )
+
+    async def outcomes(self) -> AsyncIterator[Outcome]:
+        """Yield the outcomes as they stand."""
+        await self._known()
+        async for row in pages(self._store, self._run_id):
+            yield told(row, _open_name(row.state))
+
+    async def report(self, stopped: Sequence[str] = ()) -> RunReport:
+        """Return the report as it stands."""
+        info = await self._known()
+        shards = await self._store.read_shards(self._run_id)
+        stored = info.facts.get("talking_to", [])
+        talking = self._talking or tuple(Talking(**one) for one in stored)
+        options = self._options
+        return build_report(
+            info,
+            shards,
+            now=clock().now(),
+            policy=options.policy_name,
+            talking_to=talking,
+            stopped_by=stopped,
+            options={
+                "limits": asdict(options.limits),
+                "polling": asdict(options.polling),
+                "retry": asdict(options.retry),
+                "store": options.store_name,
+            },
+            kept_until=kept_until(shards, unread_only=False),
+        )
+
+    # -- taking over --------------------------------------------------------------------------
+
+    async def _known(self) -> RunInfo:
+        info = await self._store.read_run(self._run_id)
+        if info is None:
+            known = await self._store.list_runs()
+            there = (
+                f"it holds {', '.join(map(repr, known[:10]))}" if known else "it holds no run yet"
+            )
+            raise ConfigurationError(
+                f"there is no run {self._run_id!r} in {self._options.store_name}; {there}"
+            )
+        return info
+
+    @contextlib.asynccontextmanager
+    async def _owned(self) -> AsyncIterator[Lease]:
+        lease = await _lease.take(self._store, self._run_id)
+        try:
+            yield lease
+        finally:
+            with anyio.CancelScope(shield=True):
+                # A lost lease or a full disk was raised already, and is not ours to release.
+                with contextlib.suppress(BatchwrightError):
+                    await self._store.release(lease)
+
+    def _links(self) -> dict[str, OrgLink]:
+        options = self._options
+        gateways = self._gateways()
+        self._talking = tuple(
+            Talking(org=label, base_url=gateway.base_url, api_version=gateway.api_version)
+            for label, (_, gateway) in gateways.items()
+        )
+        return {
+            label: OrgLink(
+                org,
+                gateway,
+                run_id=self._run_id,
+                polling=options.polling,
+                retry=options.retry,
+                emit=self._emit,
+            )
+            for label, (org, gateway) in gateways.items()
+        }
+
+    async def _ingest(self, items: Items, lease: Lease, orgs: Mapping[str, OrgLink]) -> int:
+        """Read the items into the store; return the number of the intake."""
+        rules = IntakeRules(
+            run_id=self._run_id,
+            max_bytes=self._options.limits.max_bytes,
+            # An item may go through any org, so the strictest version decides what is refused.
+            api_version=max(org.gateway.api_version for org in orgs.values()),
+        )
+        ingest = Ingest(self._store, lease, rules, self._options.on_changed, self._emit)
+        await ingest.run(items, await self._known())
+        return ingest.number
+
+    # -- the wave -----------------------------------------------------------------------------
+
+    async def _wave(
+        self,
+        lease: Lease,
+        orgs: Mapping[str, OrgLink],
+        *,
+        intake: int | None = None,
+        resubmit: frozenset[str] = frozenset(),
+        cancel: bool = False,
+        deliver: Deliver | None = None,
+    ) -> _Done:
+        started = clock().now()
+        began = clock().monotonic()
+        ctx = self._context(lease, orgs, deliver)
+        groups = await self._store.start_wave(lease, resubmit)
+        await judge_again(ctx)
+        if cancel:
+            await cancel_waiting(ctx)
+            groups = []
+        backlog = Backlog.of(groups, clock().monotonic())
+        shards = [s for s in await self._store.read_shards(self._run_id) if _is_open(s)]
+        info = await self._started(ctx, backlog, shards)
+        ctx.wave = info.wave
+        wave = Wave(ctx, self._options.policy, started_at=started, cancel=cancel)
+        try:
+            end = await wave.run(backlog, shards)
+        except BaseException as error:
+            await self._interrupted(error)
+            raise _only(error) from None
+        stopped = tuple((stop.reason, stop.message) for stop in end.stops)
+        await self._finished(clock().monotonic() - began)
+        return _Done(stopped, intake)
+
+    def _context(
+        self, lease: Lease, orgs: Mapping[str, OrgLink], deliver: Deliver | None
+    ) -> RunContext:
+        options = self._options
+        return RunContext(
+            run_id=self._run_id,
+            store=self._store,
+            lease=lease,
+            orgs=orgs,
+            emit=self._emit,
+            limits=options.limits,
+            polling=options.polling,
+            retry=options.retry,
+            judge=options.judge,
+            retry_rejected=options.retry_rejected,
+            deliver=deliver,
+        )
+
+    async def _started(self, ctx: RunContext, backlog: Backlog, shards: Sequence[Shard]) -> RunInfo:
+        await self._store.put_facts(ctx.lease, {"talking_to": [asdict(t) for t in self._talking]})
+        info = await self._known()
+        self._emit(
+            RunStarted(
+                run_id=self._run_id,
+                wave=info.wave,
+                items=info.items,
+                waiting=backlog.waiting,
+                live=len(shards),
+                policy=self._options.policy_name,
+                store=self._options.store_name,
+                talking_to=self._talking,
+            )
+        )
+        return info
+
+    async def _interrupted(self, error: BaseException) -> None:
+        """Say what still runs on the server, and how to go on; the state is saved already."""
+        if isinstance(error, Exception):
+            return
+        with anyio.CancelScope(shield=True), contextlib.suppress(BatchwrightError):
+            shards = await self._store.read_shards(self._run_id)
+            live = sum(shard.state is ShardState.LIVE for shard in shards)
+            advice = (
+                f"batchwright resume --run-id {self._run_id} --store {self._options.store_name}"
+            )
+            self._emit(RunInterrupted(run_id=self._run_id, live=live, advice=advice))
+
+    async def _finished(self, elapsed: float) -> None:
+        info = await self._known()
+        progress = progress_of(info, (), clock().now())
+        self._emit(
+            RunFinished(
+                run_id=self._run_id,
+                wave=info.wave,
+                items=info.items,
+                succeeded=progress.succeeded,
+                quarantined=progress.quarantined,
+                rejected=progress.rejected,
+                unresolved=progress.unresolved + progress.waiting + progress.in_flight,
+                reasons=info.reasons,
+                elapsed=elapsed,
+            )
+        )
+
+    async def _result(self, done: _Done, *, collect: bool) -> RunResult:
+        reason = _open_reason(done.stopped)
+        reader = OutcomeReader(
+            self._reopen,
+            self._run_id,
+            intake=done.intake,
+            open_reason=reason,
+            closes=self._reopened,
+        )
+        report = await self.report([message for _, message in done.stopped])
+        return await collect_result(
+            self._store,
+            reader,
+            report,
+            intake=done.intake,
+            open_reason=reason,
+            collect=collect,
+            stopped=done.stopped,
+        )
+
+
+def _is_open(shard: Shard) -> bool:
+    """Tell whether something is to be done about *shard* in a new wave."""
+    if shard.state is ShardState.HELD:
+        return shard.batch_id is not None and shard.reason != "archived"
+    return shard.state is not ShardState.DONE
+
+
+def _open_reason(stopped: Sequence[tuple[str, str]]) -> str:
+    """Return with which reason items are told that still wait or travel when a wave returns."""
+    return "account" if any(reason == "account" for reason, _ in stopped) else "interrupted"
+
+
+def _open_name(state: ItemState) -> str:
+    return "in_flight" if state is ItemState.IN_FLIGHT else "waiting"
+
+
+def _live(shard: Shard) -> LiveBatch:
+    return LiveBatch(
+        shard=shard.number,
+        org=shard.org,
+        batch_id=shard.batch_id or "",
+        count=shard.count,
+        status=str(shard.state),
+        created_at=shard.created_at,
+        expires_at=shard.expires_at,
+    )
+
+
+def _only(error: BaseException) -> BaseException:
+    """Return the one error that a task group wrapped, where there is one that matters."""
+    while isinstance(error, BaseExceptionGroup):
+        ours = error.subgroup(BatchwrightError)
+        error = (ours or error).exceptions[0]
+    return error

@@ -1,0 +1,242 @@
+"""
+From a planned shard to a batch on the server: intent, create, record.
+
+The intent is durable before the POST leaves, the batch id before anything else happens. A create
+whose answer is lost is not repeated: its items are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import anyio
+import orjson
+
+from batchwright._api import CallFailed, Reply
+from batchwright._batches import BatchObject, read_batch
+from batchwright._clock import clock
+from batchwright._context import REMEDIES, RunContext
+from batchwright._faults import Failure, Fault, classify, named_index
+from batchwright._org import OrgLink
+from batchwright._pace import PARK_ABOVE, retry_wait
+from batchwright._shards import halves
+from batchwright._wire import COMMA, HEAD, TAIL, entry
+from batchwright.events import ShardHeld, ShardRefused, ShardSubmitted
+from batchwright.store import ItemState, Member, Rest, Settlement, Shard, ShardState
+from batchwright.types import ItemError
+
+#: Bytes of bodies read from the store at once while uploading.
+PAGE_BYTES = 1_000_000
+
+
+class Submission:
+    """One shard on its way out."""
+
+    def __init__(self, ctx: RunContext, org: OrgLink, shard: Shard) -> None:
+        self._ctx = ctx
+        self._org = org
+        self._shard = shard
+        self._tries = 0
+        #: Parts to send as shards of their own: the halves of a body with a bad item in it.
+        self.parts: Sequence[Sequence[int]] = ()
+
+    async def run(self) -> Shard:
+        """Return the shard LIVE, HELD, or DONE with its items waiting again."""
+        while self._shard.state is ShardState.PLANNED:
+            await self._org.gate.turn()
+            if self._org.stop is not None:
+                return await self._give_back("stopped", self._org.stop.reason)
+            await self._attempt()
+        return self._shard
+
+    async def _attempt(self) -> None:
+        # Shielded from here to the recorded id: an interruption waits for the one answer that
+        # tells whether this batch exists.
+        self._shard = await self._ctx.move(self._shard, ShardState.SENDING, sent_at=self._org.now())
+        try:
+            with anyio.CancelScope(shield=True):
+                batch = await self._create()
+                await self._record(batch)
+        except CallFailed as failed:
+            self._tries += 1
+            await self._refused(failed.failure)
+        except BaseException:
+            self._org.gate.leave()
+            raise
+
+    async def _create(self) -> BatchObject:
+        shard, org = self._shard, self._org
+        await org.spend()
+        headers = orjson.loads(shard.headers) if shard.headers else {}
+        body = upload(self._ctx, shard)
+        reply: Reply = await org.gateway.create(body, shard.size, headers)
+        org.learn(reply)
+        batch = read_batch(reply.data)
+        if batch is None:
+            text = "the answer to a create names no batch"
+            raise CallFailed(Failure(call="create", status=200, message=text))
+        return batch
+
+    async def _record(self, batch: BatchObject) -> None:
+        self._shard = await self._ctx.move(
+            self._shard,
+            ShardState.LIVE,
+            batch_id=batch.id,
+            created_at=batch.created_at or self._org.now(),
+            expires_at=batch.expires_at,
+        )
+        self._org.gate.open()
+        self._ctx.emit(
+            ShardSubmitted(
+                run_id=self._ctx.run_id,
+                shard=self._shard.number,
+                org=self._org.label,
+                batch_id=batch.id,
+                count=self._shard.count,
+                size=self._shard.size,
+                expires_at=batch.expires_at,
+            )
+        )
+
+    # -- refusals -----------------------------------------------------------------------------
+
+    async def _refused(self, failure: Failure) -> None:
+        """Do what follows from a create that did not succeed."""
+        fault = classify(failure)
+        if fault is not Fault.BUSY:
+            self._org.gate.leave()
+        if fault is Fault.UNKNOWN:
+            await self._hold_unknown(failure)
+        elif fault in {Fault.BUSY, Fault.MOMENT}:
+            await self._wait_or_give_up(failure, fault)
+        elif fault is Fault.TOO_LARGE:
+            await self._too_large(failure)
+        elif fault is Fault.ENVELOPE:
+            await self._isolate(failure)
+        else:
+            self._ctx.halt(self._org, "account", str(failure))
+            self._tell(failure, "the org is paused, its items wait")
+            await self._give_back("account", "account", failure)
+
+    async def _hold_unknown(self, failure: Failure) -> None:
+        error = _error_of(failure)
+        self._shard = await self._ctx.move(
+            self._shard,
+            ShardState.HELD,
+            reason="ambiguous",
+            rest=Rest(state=ItemState.UNRESOLVED, reason="ambiguous", error=error),
+        )
+        self._ctx.emit(
+            ShardHeld(
+                run_id=self._ctx.run_id,
+                shard=self._shard.number,
+                org=self._org.label,
+                batch_id=None,
+                count=self._shard.count,
+                reason=f"ambiguous ({failure})",
+                remedy=REMEDIES["ambiguous"],
+            )
+        )
+
+    async def _wait_or_give_up(self, failure: Failure, fault: Fault) -> None:
+        # A refusal is definite, so the shard is certainly unsent again, and says so durably.
+        self._shard = await self._ctx.move(self._shard, ShardState.PLANNED)
+        retry = self._ctx.retry
+        others_live = self._org.queued > 0 and fault is Fault.BUSY
+        hours = (failure.retry_after or 0.0) > PARK_ABOVE
+        if hours or (self._tries >= retry.call_attempts and not others_live):
+            self._ctx.halt(self._org, "interrupted", f"creates are refused: {failure}")
+            self._org.gate.leave()
+            return
+        wait = retry_wait(self._tries, failure.retry_after, retry, clock().random())
+        self._org.tell_retry("create", self._tries, wait, str(failure))
+        if fault is Fault.BUSY:
+            self._org.gate.close(wait)
+        else:
+            await clock().sleep(wait)
+
+    async def _too_large(self, failure: Failure) -> None:
+        if self._shard.count == 1:
+            await self._quarantine_single(failure, "too_large")
+            return
+        self._ctx.max_bytes = min(self._ctx.max_bytes, max(self._shard.size // 2, 1))
+        await self._ctx.store.put_facts(
+            self._ctx.lease, {f"max_bytes/{self._org.label}": self._ctx.max_bytes}
+        )
+        self._tell(failure, f"cut into parts of at most {self._ctx.max_bytes:,} bytes")
+        await self._give_back("split", None)
+
+    async def _isolate(self, failure: Failure) -> None:
+        """Find the one bad item of a refused body: by the index the server names, or by halving."""
+        if self._shard.count == 1:
+            await self._quarantine_single(failure, failure.type or "invalid_request_error")
+            return
+        members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
+        index = named_index(failure.message)
+        if index is not None and index < len(members):
+            self._tell(failure, f"item {members[index].id!r} is quarantined, the others go on")
+            await self._quarantine(members[index], failure, failure.type)
+            rest = [m.seq for m in members if m.seq != members[index].seq]
+            self.parts = (rest,)
+        else:
+            self._tell(failure, "halved to find the item at fault")
+            self.parts = halves([m.seq for m in members])
+        await self._give_back("split", None)
+
+    async def _quarantine_single(self, failure: Failure, reason: str) -> None:
+        (member,) = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
+        self._tell(failure, f"item {member.id!r} is quarantined")
+        await self._quarantine(member, failure, reason)
+        self._shard = await self._ctx.move(self._shard, ShardState.DONE, reason="refused")
+
+    async def _quarantine(self, member: Member, failure: Failure, reason: str | None) -> None:
+        settlement = Settlement(
+            seq=member.seq,
+            state=ItemState.QUARANTINED,
+            reason=reason or "invalid_request_error",
+            error=_error_of(failure),
+            org=self._org.label,
+        )
+        await self._ctx.settle(self._shard, [settlement], {member.seq: member})
+
+    async def _give_back(
+        self, why: str, reason: str | None, failure: Failure | None = None
+    ) -> Shard:
+        """Let the items wait again, uncharged: this shard was certainly not taken."""
+        error = _error_of(failure) if failure else None
+        rest = Rest(state=ItemState.PENDING, reason=reason, error=error)
+        self._shard = await self._ctx.move(self._shard, ShardState.DONE, reason=why, rest=rest)
+        return self._shard
+
+    def _tell(self, failure: Failure, action: str) -> None:
+        self._ctx.emit(
+            ShardRefused(
+                run_id=self._ctx.run_id,
+                shard=self._shard.number,
+                org=self._org.label,
+                status=failure.status,
+                error=failure.type or "",
+                message=failure.message,
+                action=action,
+            )
+        )
+
+
+async def upload(ctx: RunContext, shard: Shard) -> AsyncIterator[bytes]:
+    """Yield the request body of *shard* in pages of stored bytes."""
+    yield HEAD
+    first, after = True, -1
+    while page := await ctx.store.read_bodies(ctx.run_id, shard.number, after, PAGE_BYTES):
+        piece = COMMA.join(entry(body.custom_id, body.body) for body in page)
+        yield piece if first else COMMA + piece
+        first, after = False, page[-1].seq
+    yield TAIL
+
+
+def _error_of(failure: Failure) -> ItemError:
+    return ItemError(
+        type=failure.type or ("no_answer" if failure.status is None else "http_error"),
+        message=str(failure),
+        request_id=failure.request_id,
+        code=failure.code,
+    )

@@ -1,0 +1,317 @@
+"""
+The conductor of one wave: cuts shards while there is room, starts a task for each, asks the
+policy, and ends when nothing is under way and nothing can be sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import anyio
+from anyio.abc import TaskGroup
+
+from batchwright._backlog import Backlog, Heap
+from batchwright._carry import Carrier
+from batchwright._clock import clock
+from batchwright._context import RunContext
+from batchwright._org import OrgLink, Stop
+from batchwright._shards import Cut, Waiting, cut, distinct_count, leaves_now, share_of
+from batchwright._wire import body_size
+from batchwright.events import LiveBatch, Progressed, ShardPlanned
+from batchwright.policy import BatchView, DispatchPolicy, Switch, WaveSnapshot
+from batchwright.store import ItemState, Pending, RunInfo, Shard, ShardPlan, ShardState
+
+#: Retries leave at the latest after so many polling intervals.
+GATHER_INTERVALS = 5
+#: Progress is told at most this often, in seconds, except at the end.
+PROGRESS_EVERY = 0.2
+#: Seconds between two beats of the lease's heart.
+HEARTBEAT = 5.0
+
+_log = logging.getLogger("batchwright")
+
+_UNSENT = frozenset({ShardState.PLANNED, ShardState.SENDING})
+_ALIVE = frozenset({ShardState.PLANNED, ShardState.SENDING, ShardState.LIVE})
+
+
+@dataclass(frozen=True, slots=True)
+class WaveEnd:
+    """How a wave ended: the orgs that were stopped, and why."""
+
+    stops: tuple[Stop, ...]
+
+
+class Wave:
+    """One call of `run` or `resume`, with its retries."""
+
+    def __init__(
+        self, ctx: RunContext, policy: DispatchPolicy, *, started_at: datetime, cancel: bool = False
+    ) -> None:
+        self._ctx = ctx
+        self._policy = policy
+        self._started_at = started_at
+        self._carrier = Carrier(ctx)
+        self._carrier.cancel_all = cancel
+        self._backlog = Backlog()
+        self._cancel = cancel
+        self._ended = 0
+        self._last_ended_at: datetime | None = None
+        self._told_at = -PROGRESS_EVERY
+        self._ticked_at: float | None = None
+        self._warned = False
+        # Between reading what waits and planning it nobody else may plan.
+        self._planning = anyio.Lock()
+        ctx.on_retry = self._retry
+
+    def _retry(self, headers: str, count: int) -> None:
+        self._backlog.retry(headers, count, clock().monotonic())
+
+    async def run(self, backlog: Backlog, shards: Sequence[Shard]) -> WaveEnd:
+        """Carry the open *shards* and everything in *backlog* to an end."""
+        self._backlog = backlog
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._beat)
+            for shard in shards:
+                self._start(tasks, shard)
+            await self._conduct(tasks)
+            tasks.cancel_scope.cancel()
+        await self._tell_progress(force=True)
+        stops = [org.stop for org in self._ctx.orgs.values() if org.stop is not None]
+        return WaveEnd(tuple(stops))
+
+    async def _beat(self) -> None:
+        """Keep the lease; when somebody took it over, everything here stops."""
+        while True:
+            await clock().sleep(HEARTBEAT)
+            self._ctx.lease = await self._ctx.store.renew(self._ctx.lease, clock().now())
+
+    async def _conduct(self, tasks: TaskGroup) -> None:
+        while True:
+            self._ctx.changed = anyio.Event()
+            await self._tell_progress()
+            while await self._send_next(tasks):
+                pass
+            if not self._carrier.active and not self._can_send():
+                return
+            with anyio.move_on_after(self._patience()):
+                await self._ctx.changed.wait()
+
+    def _can_send(self) -> bool:
+        """Tell whether something waits that may still leave in this wave."""
+        return not self._cancel and self._backlog.waiting > 0 and self._open_orgs() != []
+
+    def _open_orgs(self) -> list[OrgLink]:
+        return [org for org in self._ctx.orgs.values() if org.stop is None]
+
+    def _patience(self) -> float:
+        """Return the seconds until something may be due even if nothing changes."""
+        if not self._backlog.waiting:
+            return self._ctx.polling.interval
+        return min(self._ctx.polling.interval, max(self._ctx.retry.backoff / 2, 0.01))
+
+    # -- sending ------------------------------------------------------------------------------
+
+    async def _send_next(self, tasks: TaskGroup) -> bool:
+        """Plan and start one more shard, if one should leave and there is room; tell whether."""
+        if not self._can_send() or not self._has_room():
+            return False
+        org = min(self._open_orgs(), key=self._load)
+        for headers, heap in self._backlog.groups().items():
+            if leaves_now(self._waiting(heap)):
+                async with self._planning:
+                    return await self._plan(tasks, org, headers, heap)
+        return False
+
+    def _has_room(self) -> bool:
+        active = self._carrier.active.values()
+        uploading = sum(shard.state in _UNSENT for shard in active)
+        alive = sum(shard.state in _ALIVE for shard in active)
+        limits = self._ctx.limits
+        return uploading < limits.concurrency and (
+            limits.max_live is None or alive < limits.max_live
+        )
+
+    def _load(self, org: OrgLink) -> int:
+        """Return the requests that are in, or on their way into, live batches of *org*."""
+        active = self._carrier.active.values()
+        return sum(s.count for s in active if s.org == org.label and s.state in _ALIVE)
+
+    def _waiting(self, heap: Heap) -> Waiting:
+        now = clock().monotonic()
+        return Waiting(
+            fresh=heap.fresh,
+            again=heap.again,
+            live=len(self._carrier.active),
+            gathering_for=now - heap.since if heap.since is not None else 0.0,
+            backoff=self._ctx.retry.backoff,
+            gather=GATHER_INTERVALS * self._ctx.polling.interval,
+            max_requests=self._ctx.limits.max_requests,
+        )
+
+    async def _plan(self, tasks: TaskGroup, org: OrgLink, headers: str, heap: Heap) -> bool:
+        most = self._most(org)
+        if most < 1:
+            return False
+        wanted = share_of(heap.waiting, most)
+        doubtful = {s.count for s in self._carrier.active.values() if s.state in _UNSENT}
+        count = distinct_count(wanted, doubtful, heap.waiting, most)
+        items = await self._ctx.store.read_pending(self._ctx.run_id, headers, -1, count)
+        if not items:
+            self._backlog.emptied(headers)
+            return True
+        piece = cut(items, max_requests=count, max_bytes=self._ctx.max_bytes)
+        await self._start_cut(tasks, org, headers, piece)
+        return True
+
+    def _most(self, org: OrgLink) -> int:
+        """Return the most items that the next shard of *org* may hold."""
+        most = self._ctx.limits.max_requests
+        return most if org.max_queued is None else min(most, org.max_queued - self._load(org))
+
+    async def _start_cut(self, tasks: TaskGroup, org: OrgLink, headers: str, piece: Cut) -> None:
+        plan = ShardPlan(
+            spans=piece.spans,
+            count=piece.count,
+            size=piece.size,
+            headers=headers,
+            org=org.label,
+            wave=self._ctx.wave,
+            planned_at=clock().now(),
+        )
+        shard = await self._ctx.plan(plan)
+        self._backlog.take(headers, piece.count)
+        self._ctx.emit(
+            ShardPlanned(
+                run_id=self._ctx.run_id,
+                shard=shard.number,
+                org=org.label,
+                count=shard.count,
+                size=shard.size,
+            )
+        )
+        self._start(tasks, shard)
+
+    def _start(self, tasks: TaskGroup, shard: Shard) -> None:
+        # Entered here and not in the task, so that room is counted before the task first runs.
+        self._carrier.active[shard.number] = shard
+        tasks.start_soon(self._carry, tasks, shard)
+
+    async def _carry(self, tasks: TaskGroup, shard: Shard) -> None:
+        shard, parts = await self._carrier.carry(shard)
+        if shard.ended_at is not None:
+            self._ended += 1
+            self._last_ended_at = shard.ended_at
+        for seqs in parts:
+            await self._send_part(tasks, shard, seqs)
+        if shard.state is ShardState.DONE and shard.batch_id is None and not parts:
+            self._backlog.give_back(shard.headers, shard.count)
+        self._ctx.wake()
+
+    async def _send_part(self, tasks: TaskGroup, parent: Shard, seqs: Sequence[int]) -> None:
+        """Send a part of a refused shard on its own; what left otherwise meanwhile is left out."""
+        org = self._ctx.orgs[parent.org]
+        async with self._planning:
+            found = await self._still_waiting(parent.headers, seqs)
+            if found:
+                size = body_size(len(found), sum(item.size for item in found))
+                piece = Cut(tuple(item.seq for item in found), size)
+                self._backlog.give_back(parent.headers, piece.count)
+                await self._start_cut(tasks, org, parent.headers, piece)
+
+    async def _still_waiting(self, headers: str, seqs: Sequence[int]) -> list[Pending]:
+        wanted = set(seqs)
+        page = await self._ctx.store.read_pending(
+            self._ctx.run_id, headers, seqs[0] - 1, seqs[-1] - seqs[0] + 1
+        )
+        return [item for item in page if item.seq in wanted]
+
+    # -- telling and asking -------------------------------------------------------------------
+
+    async def _tell_progress(self, *, force: bool = False) -> None:
+        now = clock().monotonic()
+        if not force and now - self._told_at < PROGRESS_EVERY:
+            return
+        self._told_at = now
+        info = await self._ctx.store.read_run(self._ctx.run_id)
+        assert info is not None, "the run exists while we hold its lease"
+        self._ctx.emit(progress_of(info, self._live(), clock().now()))
+        self._ask_policy(info)
+
+    def _live(self) -> tuple[LiveBatch, ...]:
+        return tuple(
+            LiveBatch(
+                shard=shard.number,
+                org=shard.org,
+                batch_id=shard.batch_id,
+                count=shard.count,
+                status=self._ctx.seen.get(shard.number, "in_progress"),
+                created_at=shard.created_at,
+                expires_at=shard.expires_at,
+            )
+            for shard in self._carrier.active.values()
+            if shard.batch_id is not None and shard.state is ShardState.LIVE
+        )
+
+    def _ask_policy(self, info: RunInfo) -> None:
+        """Ask the policy once per polling interval of the wave, not per batch."""
+        now = clock().monotonic()
+        first = self._ticked_at is None
+        if self._ticked_at is not None and now - self._ticked_at < self._ctx.polling.interval:
+            return
+        self._ticked_at = now
+        verdict = self._policy.decide(self._snapshot(info, start=first))
+        if isinstance(verdict, Switch) and not self._warned:
+            self._warned = True
+            _log.warning(
+                "the policy asks for a switch (%s); this version has no sync path and stays",
+                verdict.reason,
+            )
+
+    def _snapshot(self, info: RunInfo, *, start: bool) -> WaveSnapshot:
+        org = next(iter(self._ctx.orgs.values()))
+        now = org.now()
+        return WaveSnapshot(
+            now=now,
+            started_at=self._started_at,
+            total=info.items,
+            waiting=info.states[ItemState.PENDING],
+            in_flight=info.states[ItemState.IN_FLIGHT],
+            answered=info.items - info.states[ItemState.PENDING] - info.states[ItemState.IN_FLIGHT],
+            batches=tuple(_view(batch, now) for batch in self._live()),
+            ended=self._ended,
+            last_ended_at=self._last_ended_at,
+            moment="start" if start else "tick",
+        )
+
+
+def _view(batch: LiveBatch, now: datetime) -> BatchView:
+    age = now - (batch.created_at or now)
+    left = batch.expires_at - now if batch.expires_at else None
+    return BatchView(
+        shard=batch.shard,
+        org=batch.org,
+        count=batch.count,
+        state=batch.status,
+        age=age.total_seconds(),
+        expires_in=left.total_seconds() if left is not None else None,
+    )
+
+
+def progress_of(info: RunInfo, live: tuple[LiveBatch, ...], now: datetime) -> Progressed:
+    """Return where every item stands, as an event."""
+    states = info.states
+    return Progressed(
+        run_id=info.run_id,
+        total=info.items,
+        waiting=states.get(ItemState.PENDING, 0),
+        in_flight=states.get(ItemState.IN_FLIGHT, 0),
+        succeeded=states.get(ItemState.SUCCEEDED, 0),
+        quarantined=states.get(ItemState.QUARANTINED, 0),
+        rejected=states.get(ItemState.REJECTED, 0),
+        unresolved=states.get(ItemState.UNRESOLVED, 0),
+        live=live,
+        now=now,
+    )

@@ -1,0 +1,1 @@
+"""Consumers of events: logs, progress, and more to come."""

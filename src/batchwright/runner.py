@@ -1,0 +1,346 @@
+"""
+`BatchRunner`: from items to outcomes.
+
+It opens what is needed, takes the run over, reads the items, conducts a wave, and hands back what
+became of each item. Nothing here is bound to an event loop before it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from batchwright._gateway import SdkGateway, default_client
+from batchwright._ingest import Items
+from batchwright._judge import make_judge
+from batchwright._session import Options, Session
+from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright.errors import ConfigurationError
+from batchwright.events import Event
+from batchwright.listeners.logging import log_event
+from batchwright.policy import DispatchPolicy, resolve_policy
+from batchwright.result import RunResult
+from batchwright.status import RunStatus
+from batchwright.store import CheckpointStore, OnChanged
+from batchwright.stores import open_store
+from batchwright.stream import OutcomeStream
+from batchwright.types import ON_REQUEST
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+DEFAULT_RUN = "default"
+#: Label of the one org where the caller gives only a client, or nothing.
+DEFAULT_ORG = "default"
+
+
+class BatchRunner:
+    """
+    Runs any number of requests through the Message Batches API.
+
+    Each item ends with exactly one recorded outcome. Use it as `async with BatchRunner(…) as
+    runner`, or without: then each call opens what it needs and closes it again.
+    """
+
+    def __init__(
+        self,
+        *,
+        orgs: Sequence[Org] | None = None,
+        client: AsyncAnthropic | None = None,
+        store: str | os.PathLike[str] | CheckpointStore = "batchwright.db",
+        policy: str | DispatchPolicy = "cost",
+        limits: ShardLimits = ShardLimits(),
+        polling: Polling = Polling(),
+        retry: RetryBudget = RetryBudget(),
+        sync: SyncLimits = SyncLimits(),
+        validate: Any = None,
+        on_changed: OnChanged = "error",
+        retry_rejected: bool = False,
+        canary: int | None = None,
+        cache: bool = False,
+        preflight: bool = True,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        """
+        Check and keep the options; nothing is opened and nothing is sent.
+
+        Args:
+            orgs: The accounts to use, each with its own client.
+            client: Shorthand for one org; without both the SDK's environment is read.
+            store: A path, `sqlite:///…`, `memory://`, or a `CheckpointStore`.
+            policy: `"cost"`, `"batch"`, or a `DispatchPolicy`.
+            limits: How sub-batches are cut.
+            polling: How often batches are looked at, and their grace.
+            retry: How often an item, and a call, is tried.
+            sync: Bounds of the sync path.
+            validate: Refuses an answer by returning `False` or raising `ValueError`; a pydantic
+                model parses the answer's text as JSON.
+            on_changed: What a known id with another question means: `"error"`, `"rerun"` or
+                `"keep"`.
+            retry_rejected: Whether a rejected answer is tried again within the budget.
+            canary: Items to try by direct calls first; not available in this version.
+            cache: Answers from earlier runs; not available in this version.
+            preflight: Whether the credential is proved by a cheap call before the first create.
+            on_event: Called with every event, on the event loop; it must not block.
+
+        Raises:
+            ConfigurationError: An option is wrong.
+        """
+        if orgs is not None and client is not None:
+            raise ConfigurationError("give either orgs or client, not both")
+        if orgs is not None:
+            _check_orgs(orgs)
+        if on_changed not in {"error", "rerun", "keep"}:
+            raise ConfigurationError(
+                f'on_changed is "error", "rerun" or "keep", not {on_changed!r}'
+            )
+        if cache:
+            raise ConfigurationError("cache=True is not available in this version")
+        if canary:
+            raise ConfigurationError("canary is not available in this version")
+        self._orgs = tuple(orgs) if orgs is not None else None
+        self._client = client
+        self._store_spec = store
+        self._store = open_store(store)
+        self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
+        self._on_event = on_event
+        self._entered = 0
+        self._own_client: AsyncAnthropic | None = None
+        self._options = Options(
+            policy=resolve_policy(policy),
+            policy_name=self._policy_name,
+            limits=limits,
+            polling=polling,
+            retry=retry,
+            sync=sync,
+            judge=make_judge(validate),
+            on_changed=on_changed,
+            retry_rejected=retry_rejected,
+            preflight=preflight,
+            store_name=_name_of(store),
+        )
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Open the store, so that several calls share it."""
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what was opened."""
+        await self._close()
+
+    async def _open(self) -> None:
+        if self._entered == 0:
+            await self._store.open()
+        self._entered += 1
+
+    async def _close(self) -> None:
+        self._entered -= 1
+        if self._entered:
+            return
+        client, self._own_client = self._own_client, None
+        try:
+            if client is not None:
+                await client.close()
+        finally:
+            await self._store.close()
+
+    @contextlib.asynccontextmanager
+    async def _session(self, run_id: str) -> AsyncIterator[Session]:
+        """Open what one call needs, and close it again unless the runner was entered."""
+        if not isinstance(cast("object", run_id), str) or not run_id:
+            raise ConfigurationError(
+                f"run_id must be a string of at least one letter, not {run_id!r}"
+            )
+        await self._open()
+        try:
+            yield Session(
+                run_id=run_id,
+                store=self._store,
+                reopen=self._reopen,
+                reopened=self._is_reopened,
+                gateways=self._gateways,
+                options=self._options,
+                emit=self._emit,
+            )
+        finally:
+            await self._close()
+
+    def _reopen(self) -> CheckpointStore:
+        """Return a store for reading after this runner has closed its own."""
+        return open_store(self._store_spec) if self._is_reopened else self._store
+
+    @property
+    def _is_reopened(self) -> bool:
+        spec = self._store_spec
+        return isinstance(spec, str | os.PathLike) and not str(spec).startswith("memory:")
+
+    def _gateways(self) -> Mapping[str, tuple[Org, SdkGateway]]:
+        orgs = self._orgs
+        if orgs is None:
+            client = self._client
+            if client is None:
+                # Made when first needed, and anew after a close: a client belongs to one loop.
+                client = self._own_client = self._own_client or default_client()
+            orgs = (Org(DEFAULT_ORG, client),)
+        return {org.label: (org, SdkGateway(org.client)) for org in orgs}
+
+    def _emit(self, event: Event) -> None:
+        log_event(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(
+        self, items: Items, *, run_id: str = DEFAULT_RUN, collect: bool = True
+    ) -> RunResult:
+        """
+        Bring every item to an outcome, or go on with what an earlier call began.
+
+        A second call on the same store sends only what has no answer and is not in flight.
+
+        Args:
+            items: `Item`s, `(id, params)` pairs, or the API's `{"custom_id", "params"}` dicts, from
+                an iterable or an asynchronous one; read once.
+            run_id: Name of the job inside the store.
+            collect: Keep all answers in memory; otherwise read them from the result by `async for`
+                or `to_jsonl`.
+
+        Raises:
+            IntakeError: The items cannot be taken; nothing was sent.
+            RunLocked: Another live process owns the run; nothing was sent.
+            StoreError: The store cannot be used.
+        """
+        async with self._session(run_id) as session:
+            return await session.run(items, collect=collect)
+
+    async def resume(
+        self, run_id: str = DEFAULT_RUN, *, resubmit: Sequence[str] = (), collect: bool = True
+    ) -> RunResult:
+        """
+        Go on with a run from the store alone, without the items.
+
+        Args:
+            run_id: Name of the job.
+            resubmit: Reasons of unresolved items to send anew, each with a fresh budget:
+                `exhausted`, `overdue`, `ambiguous`, `archived`, `not_found`, `foreign`,
+                `canceled`. They may be paid for a second time.
+            collect: As in `run`.
+
+        Raises:
+            ConfigurationError: No such run, or an unknown reason.
+            IntakeError: The run's items were never read to the end.
+            RunLocked: Another live process owns the run.
+        """
+        reasons = frozenset([resubmit] if isinstance(resubmit, str) else resubmit)
+        if unknown := reasons - ON_REQUEST:
+            raise ConfigurationError(
+                f"resubmit does not take {', '.join(sorted(map(repr, unknown)))}; it takes "
+                f"{', '.join(sorted(ON_REQUEST))}"
+            )
+        async with self._session(run_id) as session:
+            return await session.resume(resubmit=reasons, collect=collect)
+
+    async def cancel(self, run_id: str = DEFAULT_RUN) -> RunResult:
+        """
+        Cancel the run's live batches, keep every answer they still give, and end the run.
+
+        Items without an answer end as `unresolved: canceled`, and are sent again only by
+        `resume(resubmit=["canceled"])`.
+
+        Raises:
+            ConfigurationError: No such run.
+            RunLocked: Another live process owns the run; stop it first.
+        """
+        async with self._session(run_id) as session:
+            return await session.resume(cancel=True)
+
+    async def status(self, run_id: str = DEFAULT_RUN) -> RunStatus:
+        """
+        Return what stands, from the store alone; no request is made and no lease is needed.
+
+        Raises:
+            ConfigurationError: No such run.
+        """
+        async with self._session(run_id) as session:
+            return await session.status()
+
+    def stream(self, items: Items, *, run_id: str = DEFAULT_RUN) -> OutcomeStream:
+        """
+        Return an asynchronous iterator of outcomes, each once, as soon as it is durable and final.
+
+        What stays unresolved comes at the end. Leaving the iteration stops the run with its state
+        saved; close it with `async with` or `aclose()` when leaving early.
+        """
+
+        async def drive(deliver: Any) -> None:
+            async with self._session(run_id) as session:
+                await session.stream(items, deliver)
+
+        return OutcomeStream(drive)
+
+    async def report(self, run_id: str = DEFAULT_RUN) -> Any:
+        """
+        Return the `RunReport` of a run as it stands, from the store alone.
+
+        Raises:
+            ConfigurationError: No such run.
+        """
+        async with self._session(run_id) as session:
+            return await session.report()
+
+    async def outcomes(self, run_id: str = DEFAULT_RUN) -> AsyncIterator[Any]:
+        """Yield the outcomes of a run as they stand, in input order, from the store alone."""
+        async with self._session(run_id) as session:
+            async for outcome in session.outcomes():
+                yield outcome
+
+
+def run(
+    items: Items, *, run_id: str = DEFAULT_RUN, collect: bool = True, **options: Any
+) -> RunResult:
+    """
+    Run *items* and wait for the result; for scripts.
+
+    *options* are those of `BatchRunner`.
+
+    Raises:
+        ConfigurationError: It was called inside a running event loop; the message says what to
+            await instead.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise ConfigurationError(
+            "batchwright.run() blocks and cannot be called inside a running event loop (a notebook "
+            "has one): write `await batchwright.BatchRunner(...).run(items)` instead"
+        )
+    runner = BatchRunner(**options)
+    return asyncio.run(runner.run(items, run_id=run_id, collect=collect))
+
+
+def _check_orgs(orgs: Sequence[Org]) -> None:
+    if not orgs:
+        raise ConfigurationError("orgs is empty; give at least one Org, or leave it out")
+    for org in orgs:
+        if not isinstance(cast("object", org), Org):
+            raise ConfigurationError(f"orgs must hold Org(label, client) values, not {org!r}")
+    labels = [org.label for org in orgs]
+    if len(set(labels)) < len(labels):
+        raise ConfigurationError(f"the labels of orgs must differ: {labels}")
+
+
+def _name_of(store: str | os.PathLike[str] | CheckpointStore) -> str:
+    if isinstance(store, str | os.PathLike):
+        # A connection URL may hold a password.
+        head, at, tail = str(store).rpartition("@")
+        return f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else str(store)
+    return type(store).__name__

@@ -1,0 +1,57 @@
+"""
+`RunStatus`: what stands about a run, for people and scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from batchwright.events import Progressed
+from batchwright.store import RunInfo, Shard, ShardState
+
+#: The API keeps results for 29 days after the creation of a batch.
+RETENTION = timedelta(days=29)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """
+    What stands about a run.
+
+    Attributes:
+        run_id: Its name.
+        intake_complete: Whether its items were read to the end.
+        progress: Items by state; the six numbers sum to the total.
+        reasons: Items that did not succeed, by reason.
+        truncated: Succeeded answers that were cut off.
+        refused: Succeeded answers in which the model declined.
+        owner: Who works on it now, or `None`.
+        live: Sub-batches that are on the server or on their way.
+        held: Sub-batches that wait for a person.
+        kept_until: When the API drops the oldest results not read yet (29 days after creation).
+        info: All counters of the store.
+    """
+
+    run_id: str
+    intake_complete: bool
+    progress: Progressed
+    reasons: Mapping[str, int]
+    truncated: int
+    refused: int
+    owner: str | None
+    live: Sequence[Shard]
+    held: Sequence[Shard]
+    kept_until: datetime | None
+    info: RunInfo
+
+
+def kept_until(shards: Sequence[Shard], *, unread_only: bool) -> datetime | None:
+    """Return when the API drops the first results of *shards*."""
+    times = [
+        shard.created_at + RETENTION
+        for shard in shards
+        if shard.created_at is not None and (not unread_only or shard.state is not ShardState.DONE)
+    ]
+    return min(times, default=None)

@@ -1,0 +1,56 @@
+"""
+The stores that come with the library, and how a store is named in one word.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote
+
+from batchwright.errors import ConfigurationError
+from batchwright.store import CheckpointStore
+from batchwright.stores.memory import MemoryStore
+from batchwright.stores.sqlite import SQLiteStore
+
+__all__ = ["MemoryStore", "SQLiteStore", "open_store"]
+
+_FORMS = "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'memory://', or a store object"
+
+
+def open_store(spec: str | os.PathLike[str] | CheckpointStore) -> CheckpointStore:
+    """
+    Return the store that *spec* names, not opened yet; a store object is returned as it is.
+
+    Raises:
+        ConfigurationError: *spec* names no store of this version.
+    """
+    if isinstance(spec, str):
+        return _named(spec)
+    if isinstance(spec, os.PathLike):
+        return SQLiteStore(Path(spec))
+    if isinstance(spec, CheckpointStore):
+        return spec
+    raise ConfigurationError(f"store is a {type(spec).__name__}; it takes {_FORMS}")
+
+
+def _named(spec: str) -> CheckpointStore:
+    scheme, mark, rest = spec.partition("://")
+    if not mark:
+        return SQLiteStore(_path(spec, spec))
+    if scheme == "memory" and rest in {"", "/"}:
+        return MemoryStore()
+    if scheme == "sqlite" and rest.startswith("/"):
+        return SQLiteStore(_path(unquote(rest[1:]), spec))
+    if scheme in {"postgres", "postgresql"}:
+        raise ConfigurationError(
+            f"store names a PostgreSQL database ({scheme}://), which this version does not have; "
+            f"it takes {_FORMS}"
+        )
+    raise ConfigurationError(f"store={scheme + mark!r}… is not known; it takes {_FORMS}")
+
+
+def _path(text: str, spec: str) -> Path:
+    if not text or "\0" in text or text == ":memory:":
+        raise ConfigurationError(f"store={spec!r} names no file; it takes {_FORMS}")
+    return Path(text)

@@ -1,0 +1,54 @@
+"""
+The stores that come with the library keep every promise of the port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+
+from batchwright.errors import RunLocked
+from batchwright.stores import MemoryStore, SQLiteStore
+from batchwright.testing.conformance import CHECKS, check_checkpoint_store, run_store_check
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def makers(request, tmp_path):
+    """Return how to make a store and how to open its place again."""
+    if request.param == "memory":
+        return MemoryStore, None
+    numbers = itertools.count()
+    return (
+        lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db"),
+        lambda store: SQLiteStore(store.path),
+    )
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_store(makers, check):
+    """The store keeps the promise that is the check's docstring."""
+    make, reopen = makers
+    await run_store_check(check, make, reopen=reopen)
+
+
+async def test_whole_suite():
+    """The suite as third parties call it passes, also for a factory that must be awaited."""
+
+    async def make():
+        return MemoryStore()
+
+    await check_checkpoint_store(make)
+
+
+async def test_broken_store_is_found():
+    """A store that breaks a promise fails with the promise's name."""
+
+    class Unfenced(MemoryStore):
+        async def put_facts(self, lease, facts):
+            with contextlib.suppress(RunLocked):
+                await super().put_facts(lease, facts)
+
+    with pytest.raises(AssertionError, match="a released lease does not write"):
+        await check_checkpoint_store(Unfenced)
