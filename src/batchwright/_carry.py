@@ -138,7 +138,9 @@ class Carrier:
             return shard
         error = ItemError(type=reason, message=REMEDIES[reason])
         rest = Rest(state=ItemState.UNRESOLVED, reason=reason, error=error, charge=charge)
-        held = await self._ctx.move(shard, ShardState.HELD, reason=reason, rest=rest)
+        held = await self._ctx.move(
+            shard, ShardState.HELD, reason=reason, rest=rest, facts={"charged": charge > 0}
+        )
         self._ctx.emit(
             ShardHeld(
                 run_id=self._ctx.run_id,

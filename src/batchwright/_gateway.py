@@ -64,15 +64,19 @@ def build_message(answer: Mapping[str, Any]) -> Message:
 set_message_builder(build_message)
 
 
-def default_client() -> AsyncAnthropic:
+def default_client(*, base_url: str | None = None, api_key: str | None = None) -> AsyncAnthropic:
     """
     Return a client with credentials from the environment, as the SDK reads them.
+
+    Args:
+        base_url: What to talk to instead of the environment's choice.
+        api_key: The key to use instead of the environment's credentials.
 
     Raises:
         ConfigurationError: The SDK cannot be set up from this environment.
     """
     try:
-        return AsyncAnthropic(max_retries=0)
+        return AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0)
     except (anthropic.AnthropicError, TypeError, ValueError) as error:
         raise ConfigurationError(f"no client could be made from the environment: {error}") from None
 

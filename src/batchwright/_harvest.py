@@ -81,6 +81,7 @@ class Harvest:
             batch_id=shard.batch_id,
             cancel=shard.cancel,
             max_attempts=ctx.retry.max_attempts,
+            charge=0 if shard.facts.get("charged") else 1,
         )
 
     async def run(self) -> Got:
@@ -161,13 +162,19 @@ class Harvest:
         splitter = LineSplitter()
         held: list[bytes] = []
         size = 0
-        async for chunk in chunks:
-            for line in splitter.feed(chunk):
-                held.append(line)
-                size += len(line)
-                if len(held) >= CHUNK_LINES or size >= CHUNK_BYTES:
-                    yield held
-                    held, size = [], 0
+        try:
+            async for chunk in chunks:
+                for line in splitter.feed(chunk):
+                    held.append(line)
+                    size += len(line)
+                    if len(held) >= CHUNK_LINES or size >= CHUNK_BYTES:
+                        yield held
+                        held, size = [], 0
+        except CallFailed:
+            # Whole lines before the break are answers like any others; the torn one is not.
+            if held:
+                yield held
+            raise
         last = splitter.rest()
         if last.strip():
             held.append(last)
@@ -247,13 +254,14 @@ class Harvest:
         )
 
     def _settle_missing(self, member: Member) -> Settlement:
-        spent = member.used + 1 >= self._ctx.retry.max_attempts
+        spent = member.used + self._reading.charge >= self._ctx.retry.max_attempts
         text = f"batch {self._id} ended, but its results hold no line for this item"
         return Settlement(
             seq=member.seq,
             state=ItemState.UNRESOLVED,
             reason="exhausted" if spent else "missing",
             error=ItemError(type="missing", message=text),
+            charge=self._reading.charge,
             org=self._org.label,
             batch_id=self._id,
         )

@@ -147,12 +147,22 @@ def flag_of(message: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a line is read under: whose batch, who asked for its cancel, how often one may try."""
+    """
+    What a line is read under.
+
+    Attributes:
+        org: Label of the org whose batch it is.
+        batch_id: The batch.
+        cancel: Who asked for its cancel, or empty.
+        max_attempts: Tries of one item.
+        charge: What this try costs: 0 where it was charged already when the batch was held.
+    """
 
     org: str
     batch_id: str | None
     cancel: str
     max_attempts: int
+    charge: int = 1
 
 
 def settle_line(line: Line, member: Member, reading: Reading) -> Settlement:
@@ -177,7 +187,7 @@ def _answered(line: Line, member: Member, reading: Reading) -> Settlement:
     return Settlement(
         seq=member.seq,
         state=ItemState.SUCCEEDED,
-        charge=1,
+        charge=reading.charge,
         org=reading.org,
         batch_id=reading.batch_id,
         raw=line.raw,
@@ -206,6 +216,9 @@ def _canceled(line: Line, member: Member, reading: Reading) -> Settlement:
     if reading.cancel == "user":
         state = ItemState.UNRESOLVED
         return _unanswered(line, member, reading, state, "canceled", error, charge=0)
+    if reading.cancel == "overdue":
+        # It had its day already; another one is a person's decision.
+        return _unanswered(line, member, reading, ItemState.UNRESOLVED, "overdue", error)
     if reading.cancel == "drain":
         return _unanswered(line, member, reading, ItemState.PENDING, None, error, charge=0)
     return _again(line, member, reading, error)
@@ -213,14 +226,14 @@ def _canceled(line: Line, member: Member, reading: Reading) -> Settlement:
 
 def _again(line: Line, member: Member, reading: Reading, error: ItemError) -> Settlement:
     """Return another try, or `exhausted` where this was the last one."""
-    if member.used + 1 < reading.max_attempts:
+    if member.used + reading.charge < reading.max_attempts:
         return _unanswered(line, member, reading, ItemState.PENDING, error.type, error)
     return _unanswered(line, member, reading, ItemState.UNRESOLVED, "exhausted", error)
 
 
 def _odd(line: Line, member: Member, reading: Reading, error: ItemError) -> Settlement:
     """Return another try, or the quarantine where this was the last one."""
-    if member.used + 1 < reading.max_attempts:
+    if member.used + reading.charge < reading.max_attempts:
         return _unanswered(line, member, reading, ItemState.PENDING, error.type, error)
     return _unanswered(line, member, reading, ItemState.QUARANTINED, error.type, error)
 
@@ -233,14 +246,14 @@ def _unanswered(
     reason: str | None,
     error: ItemError,
     *,
-    charge: int = 1,
+    charge: int | None = None,
 ) -> Settlement:
     return Settlement(
         seq=member.seq,
         state=state,
         reason=reason,
         error=error,
-        charge=charge,
+        charge=reading.charge if charge is None else charge,
         org=reading.org,
         batch_id=reading.batch_id,
         raw=line.raw,

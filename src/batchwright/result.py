@@ -4,6 +4,7 @@ What a run hands back: answers by the caller's ids, in input order, and everythi
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -159,7 +160,7 @@ class RunResult:
             )
         return self._outcomes
 
-    @property
+    @functools.cached_property
     def messages(self) -> Messages:
         """The accepted answers by the caller's ids, in input order."""
         return Messages({o.id: o for o in self.outcomes if o.status == "succeeded"})

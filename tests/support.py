@@ -1,0 +1,83 @@
+"""What several test files share: items, a runner on a simulator, events kept in order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+
+from batchwright import BatchRunner, Polling, RetryBudget
+from batchwright.events import Event
+from batchwright.simulator import Simulator, expected_text
+
+#: Fast, and below the server's hint on purpose.
+FAST = Polling(interval=0.02, grace=1_800.0)
+EAGER = RetryBudget(backoff=0.01, max_backoff=0.05)
+
+
+def params(text: str, **more: Any) -> dict[str, Any]:
+    """Return a request that asks *text*."""
+    return {
+        "model": "claude-haiku-4-5",
+        "max_tokens": 64,
+        "messages": [{"role": "user", "content": text}],
+        **more,
+    }
+
+
+def items(count: int, prefix: str = "doc") -> list[tuple[str, dict[str, Any]]]:
+    """Return *count* items whose ids and questions differ."""
+    return [(f"{prefix}-{i}", params(f"question {i} of {prefix}")) for i in range(count)]
+
+
+class Heard(list[Event]):
+    """Events as they came; callable, so that it can be given as `on_event`."""
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """Return the events of one kind."""
+        return [event for event in self if isinstance(event, kind)]
+
+
+@contextlib.asynccontextmanager
+async def runner_on(
+    sim: Simulator, store: str | Path = "memory://", *, api_key: str | None = None, **options: Any
+) -> AsyncIterator[BatchRunner]:
+    """Open a fast runner that talks to *sim*."""
+    given = sim.client_options()
+    if api_key is not None:
+        given["api_key"] = api_key
+    options = {"polling": FAST, "retry": EAGER, **options}
+    async with anthropic.AsyncAnthropic(**given) as client:
+        async with BatchRunner(client=client, store=store, **options) as runner:
+            yield runner
+
+
+def sent(sim: Simulator) -> Counter[str]:
+    """Return how often each custom_id was in a create that the server registered."""
+    return Counter(
+        custom_id for create in sim.creates if create.registered for custom_id in create.custom_ids
+    )
+
+
+def assert_own_answers(result: Any, asked: list[tuple[str, dict[str, Any]]], seed: int = 0) -> None:
+    """Check that every item has the answer to its own question."""
+    wrong = [
+        item_id
+        for item_id, body in asked
+        if result.messages[item_id].content[0].text != expected_text(body, seed)
+    ]
+    assert wrong == []
+
+
+def assert_conserved(result: Any, passed: int) -> None:
+    """Check that every item passed has exactly one outcome."""
+    ids = [outcome.id for outcome in result.outcomes]
+    assert len(ids) == len(set(ids)) == passed
+    assert sum(result.counts.values()) == passed
