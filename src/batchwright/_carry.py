@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import anyio
 
+from batchwright._api import CallFailed
 from batchwright._context import REMEDIES, RunContext
 from batchwright._harvest import Got, Harvest
 from batchwright._org import OrgLink
 from batchwright._poll import End, Watch
+from batchwright._settle import Settling
 from batchwright._submit import Submission
 from batchwright.errors import BatchwrightError
 from batchwright.events import ShardFailed, ShardHeld
@@ -24,6 +26,12 @@ from batchwright.types import ItemError
 READERS = 4
 
 
+def _is_doubtful(shard: Shard) -> bool:
+    """Tell whether the server may have a batch of this shard that we have no id of."""
+    held = shard.state is ShardState.HELD and shard.reason == "ambiguous"
+    return shard.batch_id is None and (shard.state is ShardState.SENDING or held)
+
+
 class Carrier:
     """Carries shards; `uploads` and `readers` bound what happens at once."""
 
@@ -32,12 +40,10 @@ class Carrier:
         self._uploads = anyio.CapacityLimiter(ctx.limits.concurrency)
         self._readers = anyio.CapacityLimiter(READERS)
         self.cancel_all = False
-        #: The latest of every shard under way.
-        self.active: dict[int, Shard] = {}
 
     async def carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
         """Return the shard where it came to rest, and parts of it to be sent on their own."""
-        self.active[shard.number] = shard
+        self._ctx.active[shard.number] = shard
         try:
             return await self._carry(shard)
         except BatchwrightError:
@@ -49,13 +55,13 @@ class Carrier:
                     run_id=self._ctx.run_id,
                     shard=shard.number,
                     org=shard.org,
-                    batch_id=self.active[shard.number].batch_id,
+                    batch_id=self._ctx.active[shard.number].batch_id,
                     why=f"{type(error).__name__}: {error}",
                 )
             )
-            return self.active[shard.number], ()
+            return self._ctx.active[shard.number], ()
         finally:
-            del self.active[shard.number]
+            del self._ctx.active[shard.number]
             self._ctx.seen.pop(shard.number, None)
             self._ctx.wake()
 
@@ -65,12 +71,10 @@ class Carrier:
             return await self._without_org(shard), ()
         parts: Sequence[Sequence[int]] = ()
         fresh = shard.state is ShardState.PLANNED
-        if shard.state is ShardState.SENDING:
-            # An earlier process died between the intent and the answer.
-            return await self._hold(shard, "ambiguous", charge=0), ()
         if fresh:
             shard, parts = await self._submit(org, shard)
-        if shard.state in {ShardState.LIVE, ShardState.HELD} and shard.batch_id is not None:
+        shard = await self._settle(org, shard, own=fresh)
+        if shard.batch_id is not None and shard.state in {ShardState.LIVE, ShardState.HELD}:
             shard = await self._watch(org, shard, at_once=not fresh)
         if shard.state is ShardState.ENDED:
             shard = await self._read(org, shard)
@@ -82,9 +86,43 @@ class Carrier:
         async with self._uploads:
             submission = Submission(self._ctx, org, shard)
             shard = await submission.run()
-        self.active[shard.number] = shard
+        self._ctx.active[shard.number] = shard
         self._ctx.wake()
         return shard, submission.parts
+
+    async def _settle(
+        self, org: OrgLink, shard: Shard, *, own: bool, settling: Settling | None = None
+    ) -> Shard:
+        """Look up a create that got no answer; hold the shard where that decides nothing."""
+        if not _is_doubtful(shard):
+            return shard
+        self._ctx.doubtful.add(shard.number)
+        self._ctx.active[shard.number] = shard
+        dead = own or self._ctx.predecessor_dead
+        try:
+            work = settling or Settling(self._ctx, org, shard, dead=dead)
+            shard = await work.run()
+        finally:
+            self._ctx.doubtful.discard(shard.number)
+        self._ctx.active[shard.number] = shard
+        if shard.state is ShardState.SENDING and not org.shut:
+            return await self._hold(shard, "ambiguous", charge=0)
+        return shard
+
+    async def _prove(self, org: OrgLink, shard: Shard) -> Shard:
+        """Make sure that an adopted batch is ours before its lines mean anything."""
+        settling = Settling(self._ctx, org, shard, dead=True)
+        try:
+            if await settling.prove(shard):
+                return await self._ctx.move(shard, shard.state, facts={"adopted": False})
+        except CallFailed:
+            # The harvest meets the same trouble, and knows what to do about it.
+            return shard
+        doubtful = settling.shard
+        shard = await self._settle(org, doubtful, own=True, settling=settling)
+        if shard.state is ShardState.LIVE:
+            return await self._watch(org, shard, at_once=True)
+        return shard
 
     async def _watch(self, org: OrgLink, shard: Shard, *, at_once: bool) -> Shard:
         once = shard.state is ShardState.HELD
@@ -96,7 +134,7 @@ class Carrier:
             end = await watch.run(at_once=at_once, once=once)
         finally:
             org.queued -= 0 if once else shard.count
-        self.active[shard.number] = watch.shard
+        self._ctx.active[shard.number] = watch.shard
         if end is End.ENDED and watch.batch is not None and watch.batch.archived_at is not None:
             return await self._read(org, watch.shard, archived=True)
         if end is End.OVERDUE:
@@ -106,6 +144,10 @@ class Carrier:
         return watch.shard
 
     async def _read(self, org: OrgLink, shard: Shard, *, archived: bool = False) -> Shard:
+        if shard.facts.get("adopted"):
+            shard = await self._prove(org, shard)
+            if shard.state is not ShardState.ENDED:
+                return shard
         async with self._readers:
             harvest = Harvest(self._ctx, org, shard)
             got = await harvest.run()
@@ -125,10 +167,7 @@ class Carrier:
     # -- where it cannot go on ----------------------------------------------------------------
 
     async def _without_org(self, shard: Shard) -> Shard:
-        if shard.state is ShardState.PLANNED:
-            rest = Rest(state=ItemState.PENDING)
-            return await self._ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
-        if shard.state is ShardState.SENDING:
+        if _is_doubtful(shard):
             return await self._hold(shard, "ambiguous", charge=0)
         return await self._hold(shard, "foreign", charge=0)
 

@@ -77,6 +77,31 @@ class RunContext:
     def __post_init__(self) -> None:
         self.max_bytes = self.max_bytes or self.limits.max_bytes
 
+    #: Whether whoever owned the run before this process certainly sends no more.
+    predecessor_dead: bool = True
+    #: Shards under way in this process, the latest of each.
+    active: dict[int, Shard] = field(default_factory=dict)
+    #: Numbers of shards whose create got no answer and that are being looked up.
+    doubtful: set[int] = field(default_factory=set)
+
+    def rivals(self, shard: Shard) -> int:
+        """Return how many other shards of ours a batch of this count might belong to."""
+        return sum(
+            other.number != shard.number
+            and other.org == shard.org
+            and other.count == shard.count
+            and other.state is ShardState.SENDING
+            for other in self.active.values()
+        )
+
+    async def known_batches(self) -> frozenset[str]:
+        """Return the ids of all batches that belong to a shard of any run in this store."""
+        known: set[str] = set()
+        for run_id in await self.store.list_runs():
+            shards = await self.store.read_shards(run_id)
+            known.update(shard.batch_id for shard in shards if shard.batch_id is not None)
+        return frozenset(known)
+
     def wake(self) -> None:
         """Let the conductor look again."""
         self.changed.set()

@@ -68,9 +68,9 @@ def may_succeed(lease: Lease, here: Owner, now: datetime) -> bool:
     return (now - lease.beat_at).total_seconds() > LAPSE
 
 
-async def take(store: CheckpointStore, run_id: str) -> Lease:
+async def take(store: CheckpointStore, run_id: str) -> tuple[Lease, bool]:
     """
-    Become the owner of the run.
+    Become the owner of the run; tell also whether the owner before is certainly gone.
 
     Raises:
         RunLocked: Another live process owns it.
@@ -83,4 +83,6 @@ async def take(store: CheckpointStore, run_id: str) -> Lease:
         raise RunLocked(
             run_id, f"process {owner.pid} on {owner.host}, last heard of {quiet:.0f} s ago"
         )
-    return await store.acquire(run_id, here, now, replacing=None if held is None else held.token)
+    token = None if held is None else held.token
+    gone = held is None or _is_dead(held.owner, here)
+    return await store.acquire(run_id, here, now, replacing=token), gone

@@ -74,11 +74,13 @@ class ServerClock:
     """
 
     offset: timedelta = field(default_factory=timedelta)
+    known: bool = False
 
     def learn(self, server: datetime | None, local: datetime) -> None:
         """Take in one `Date` header; its second is cut off, so half a second is added."""
         if server is not None:
             self.offset = server + timedelta(milliseconds=500) - local
+            self.known = True
 
     def at(self, local: datetime) -> datetime:
         """Return the server's time when ours is *local*."""

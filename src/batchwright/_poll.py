@@ -63,7 +63,7 @@ class Watch:
         self._id: str = shard.batch_id
         self._looks = 0
         self._hint: float | None = None
-        self._missing_since: datetime | None = None
+        self._missing_since: float | None = None
         self._warned: set[str] = set()
 
     async def run(self, *, at_once: bool, once: bool = False) -> End:
@@ -166,10 +166,9 @@ class Watch:
             self._ctx.halt(self._org, "account", str(failure))
             return End.STOPPED
         if fault is Fault.NOT_FOUND:
-            now = self._org.now()
-            self._missing_since = self._missing_since or now
-            bound = NOT_FOUND_INTERVALS * self._ctx.polling.interval
-            if (now - self._missing_since).total_seconds() >= bound:
+            now = clock().monotonic()
+            self._missing_since = now if self._missing_since is None else self._missing_since
+            if now - self._missing_since >= NOT_FOUND_INTERVALS * self._ctx.polling.interval:
                 return End.NOT_FOUND
         self._tell_failure(str(failure))
         return None
@@ -189,9 +188,9 @@ class Watch:
             )
         )
         await self.cancel("overdue")
-        end = self._org.now() + timedelta(seconds=CANCEL_INTERVALS * self._ctx.polling.interval)
-        while self._org.now() < end:
-            await self._pause(end)
+        end = clock().monotonic() + CANCEL_INTERVALS * self._ctx.polling.interval
+        while clock().monotonic() < end:
+            await clock().sleep(self._ctx.polling.interval)
             found = await self._look()
             if found is not None:
                 return found

@@ -5,16 +5,19 @@ One call of the runner on one run: take it over, read items, conduct the wave, t
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import anyio
 
 from batchwright import _lease
-from batchwright._api import Gateway
+from batchwright._api import CallFailed, Gateway
 from batchwright._backlog import Backlog
 from batchwright._clock import clock
 from batchwright._context import Judge, RunContext
+from batchwright._faults import Fault, classify
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
 from batchwright._org import OrgLink
@@ -32,6 +35,7 @@ from batchwright.store import (
     ItemState,
     Lease,
     OnChanged,
+    Rest,
     RunInfo,
     Shard,
     ShardState,
@@ -87,6 +91,7 @@ class Session:
         self._options = options
         self._emit = emit
         self._talking: tuple[Talking, ...] = ()
+        self._predecessor_dead = True
 
     # -- the calls ----------------------------------------------------------------------------
 
@@ -171,24 +176,27 @@ class Session:
         """Return the report as it stands."""
         info = await self._known()
         shards = await self._store.read_shards(self._run_id)
-        stored = info.facts.get("talking_to", [])
-        talking = self._talking or tuple(Talking(**one) for one in stored)
-        options = self._options
+        # What was asked stands in the store: another process may tell it with other options.
+        facts = info.facts
         return build_report(
             info,
             shards,
             now=clock().now(),
-            policy=options.policy_name,
-            talking_to=talking,
+            policy=str(facts.get("policy", self._options.policy_name)),
+            talking_to=[Talking(**one) for one in facts.get("talking_to", [])],
             stopped_by=stopped,
-            options={
-                "limits": asdict(options.limits),
-                "polling": asdict(options.polling),
-                "retry": asdict(options.retry),
-                "store": options.store_name,
-            },
+            options=facts.get("options", {}),
             kept_until=kept_until(shards, unread_only=False),
         )
+
+    def _asked(self) -> dict[str, Any]:
+        options = self._options
+        return {
+            "limits": asdict(options.limits),
+            "polling": asdict(options.polling),
+            "retry": asdict(options.retry),
+            "store": options.store_name,
+        }
 
     # -- taking over --------------------------------------------------------------------------
 
@@ -206,7 +214,7 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def _owned(self) -> AsyncIterator[Lease]:
-        lease = await _lease.take(self._store, self._run_id)
+        lease, self._predecessor_dead = await _lease.take(self._store, self._run_id)
         try:
             yield lease
         finally:
@@ -261,6 +269,7 @@ class Session:
         started = clock().now()
         began = clock().monotonic()
         ctx = self._context(lease, orgs, deliver)
+        await self._take_back_unsent(ctx)
         groups = await self._store.start_wave(lease, resubmit)
         await judge_again(ctx)
         if cancel:
@@ -270,6 +279,9 @@ class Session:
         shards = [s for s in await self._store.read_shards(self._run_id) if _is_open(s)]
         info = await self._started(ctx, backlog, shards)
         ctx.wave = info.wave
+        if self._options.preflight and (backlog.waiting or shards):
+            for org in orgs.values():
+                await _greet(ctx, org)
         wave = Wave(ctx, self._options.policy, started_at=started, cancel=cancel)
         try:
             end = await wave.run(backlog, shards)
@@ -279,6 +291,17 @@ class Session:
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
         await self._finished(clock().monotonic() - began)
         return _Done(stopped, intake)
+
+    async def _take_back_unsent(self, ctx: RunContext) -> None:
+        """
+        Let items of shards that were planned and certainly not sent wait again.
+
+        They are cut anew rather than sent as they were: an item may have been replaced since.
+        """
+        for shard in await self._store.read_shards(self._run_id):
+            if shard.state is ShardState.PLANNED:
+                rest = Rest(state=ItemState.PENDING)
+                await ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
 
     def _context(
         self, lease: Lease, orgs: Mapping[str, OrgLink], deliver: Deliver | None
@@ -296,10 +319,16 @@ class Session:
             judge=options.judge,
             retry_rejected=options.retry_rejected,
             deliver=deliver,
+            predecessor_dead=self._predecessor_dead,
         )
 
     async def _started(self, ctx: RunContext, backlog: Backlog, shards: Sequence[Shard]) -> RunInfo:
-        await self._store.put_facts(ctx.lease, {"talking_to": [asdict(t) for t in self._talking]})
+        asked = {
+            "talking_to": [asdict(talking) for talking in self._talking],
+            "policy": self._options.policy_name,
+            "options": self._asked(),
+        }
+        await self._store.put_facts(ctx.lease, asked)
         info = await self._known()
         self._emit(
             RunStarted(
@@ -365,10 +394,27 @@ class Session:
         )
 
 
+async def _greet(ctx: RunContext, org: OrgLink) -> None:
+    """
+    Prove the credential by a cheap call, and learn the server's clock and the account's ids.
+
+    A wrong key or a dead host is told now, and not by each of many creates.
+    """
+    try:
+        await org.call("list", lambda: org.gateway.list(limit=1))
+    except CallFailed as failed:
+        fault = classify(failed.failure)
+        if fault is Fault.ACCOUNT:
+            org.shut = True
+            ctx.halt(org, "account", str(failed.failure))
+        elif fault is Fault.MOMENT and not failed.failure.sent:
+            ctx.halt(org, "interrupted", f"{org.gateway.base_url}: {failed.failure}")
+
+
 def _is_open(shard: Shard) -> bool:
     """Tell whether something is to be done about *shard* in a new wave."""
     if shard.state is ShardState.HELD:
-        return shard.batch_id is not None and shard.reason != "archived"
+        return shard.batch_id is not None or shard.reason == "ambiguous"
     return shard.state is not ShardState.DONE
 
 

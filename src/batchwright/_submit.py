@@ -15,13 +15,13 @@ import orjson
 from batchwright._api import CallFailed, Reply
 from batchwright._batches import BatchObject, read_batch
 from batchwright._clock import clock
-from batchwright._context import REMEDIES, RunContext
+from batchwright._context import RunContext
 from batchwright._faults import Failure, Fault, classify, named_index
 from batchwright._org import OrgLink
 from batchwright._pace import PARK_ABOVE, retry_wait
 from batchwright._shards import halves
 from batchwright._wire import COMMA, HEAD, TAIL, entry
-from batchwright.events import ShardHeld, ShardRefused, ShardSubmitted
+from batchwright.events import CreateUnknown, ShardRefused, ShardSubmitted
 from batchwright.store import ItemState, Member, Rest, Settlement, Shard, ShardState
 from batchwright.types import ItemError
 
@@ -41,7 +41,7 @@ class Submission:
         self.parts: Sequence[Sequence[int]] = ()
 
     async def run(self) -> Shard:
-        """Return the shard LIVE, HELD, or DONE with its items waiting again."""
+        """Return the shard LIVE, DONE with its items waiting again, or SENDING: in doubt."""
         while self._shard.state is ShardState.PLANNED:
             await self._org.gate.turn()
             if self._org.stop is not None:
@@ -52,7 +52,12 @@ class Submission:
     async def _attempt(self) -> None:
         # Shielded from here to the recorded id: an interruption waits for the one answer that
         # tells whether this batch exists.
-        self._shard = await self._ctx.move(self._shard, ShardState.SENDING, sent_at=self._org.now())
+        self._shard = await self._ctx.move(
+            self._shard,
+            ShardState.SENDING,
+            sent_at=self._org.now(),
+            facts={"server_clock": self._org.time.known},
+        )
         try:
             with anyio.CancelScope(shield=True):
                 batch = await self._create()
@@ -106,7 +111,7 @@ class Submission:
         if fault is not Fault.BUSY:
             self._org.gate.leave()
         if fault is Fault.UNKNOWN:
-            await self._hold_unknown(failure)
+            self._tell_unknown(failure)
         elif fault in {Fault.BUSY, Fault.MOMENT}:
             await self._wait_or_give_up(failure, fault)
         elif fault is Fault.TOO_LARGE:
@@ -118,23 +123,15 @@ class Submission:
             self._tell(failure, "the org is paused, its items wait")
             await self._give_back("account", "account", failure)
 
-    async def _hold_unknown(self, failure: Failure) -> None:
-        error = _error_of(failure)
-        self._shard = await self._ctx.move(
-            self._shard,
-            ShardState.HELD,
-            reason="ambiguous",
-            rest=Rest(state=ItemState.UNRESOLVED, reason="ambiguous", error=error),
-        )
+    def _tell_unknown(self, failure: Failure) -> None:
+        """Leave the shard SENDING: whether the server has it is for the lookup to find out."""
         self._ctx.emit(
-            ShardHeld(
+            CreateUnknown(
                 run_id=self._ctx.run_id,
                 shard=self._shard.number,
                 org=self._org.label,
-                batch_id=None,
                 count=self._shard.count,
-                reason=f"ambiguous ({failure})",
-                remedy=REMEDIES["ambiguous"],
+                why=str(failure),
             )
         )
 

@@ -62,6 +62,7 @@ class Wave:
         self._told_at = -PROGRESS_EVERY
         self._ticked_at: float | None = None
         self._warned = False
+        self._running = 0
         # Between reading what waits and planning it nobody else may plan.
         self._planning = anyio.Lock()
         ctx.on_retry = self._retry
@@ -94,7 +95,7 @@ class Wave:
             await self._tell_progress()
             while await self._send_next(tasks):
                 pass
-            if not self._carrier.active and not self._can_send():
+            if not self._running and not self._can_send():
                 return
             with anyio.move_on_after(self._patience()):
                 await self._ctx.changed.wait()
@@ -126,8 +127,9 @@ class Wave:
         return False
 
     def _has_room(self) -> bool:
-        active = self._carrier.active.values()
-        uploading = sum(shard.state in _UNSENT for shard in active)
+        active = self._ctx.active.values()
+        doubtful = self._ctx.doubtful
+        uploading = sum(s.state in _UNSENT and s.number not in doubtful for s in active)
         alive = sum(shard.state in _ALIVE for shard in active)
         limits = self._ctx.limits
         return uploading < limits.concurrency and (
@@ -136,7 +138,7 @@ class Wave:
 
     def _load(self, org: OrgLink) -> int:
         """Return the requests that are in, or on their way into, live batches of *org*."""
-        active = self._carrier.active.values()
+        active = self._ctx.active.values()
         return sum(s.count for s in active if s.org == org.label and s.state in _ALIVE)
 
     def _waiting(self, heap: Heap) -> Waiting:
@@ -144,7 +146,7 @@ class Wave:
         return Waiting(
             fresh=heap.fresh,
             again=heap.again,
-            live=len(self._carrier.active),
+            live=len(self._ctx.active),
             gathering_for=now - heap.since if heap.since is not None else 0.0,
             backoff=self._ctx.retry.backoff,
             gather=GATHER_INTERVALS * self._ctx.polling.interval,
@@ -156,8 +158,11 @@ class Wave:
         if most < 1:
             return False
         wanted = share_of(heap.waiting, most)
-        doubtful = {s.count for s in self._carrier.active.values() if s.state in _UNSENT}
+        doubtful = {s.count for s in self._ctx.active.values() if s.state in _UNSENT}
         count = distinct_count(wanted, doubtful, heap.waiting, most)
+        count = self._unlike_doubtful(org, count)
+        if count < 1:
+            return False
         items = await self._ctx.store.read_pending(self._ctx.run_id, headers, -1, count)
         if not items:
             self._backlog.emptied(headers)
@@ -165,6 +170,21 @@ class Wave:
         piece = cut(items, max_requests=count, max_bytes=self._ctx.max_bytes)
         await self._start_cut(tasks, org, headers, piece)
         return True
+
+    def _unlike_doubtful(self, org: OrgLink, count: int) -> int:
+        """
+        Return the largest count up to *count* that no lost create of *org* has, 0 for none.
+
+        A create is rather held back than made like one that is being looked up by its count.
+        """
+        taken = {
+            shard.count
+            for shard in self._ctx.active.values()
+            if shard.number in self._ctx.doubtful and shard.org == org.label
+        }
+        while count in taken:
+            count -= 1
+        return count
 
     def _most(self, org: OrgLink) -> int:
         """Return the most items that the next shard of *org* may hold."""
@@ -196,19 +216,24 @@ class Wave:
 
     def _start(self, tasks: TaskGroup, shard: Shard) -> None:
         # Entered here and not in the task, so that room is counted before the task first runs.
-        self._carrier.active[shard.number] = shard
+        self._ctx.active[shard.number] = shard
+        self._running += 1
         tasks.start_soon(self._carry, tasks, shard)
 
     async def _carry(self, tasks: TaskGroup, shard: Shard) -> None:
-        shard, parts = await self._carrier.carry(shard)
-        if shard.ended_at is not None:
-            self._ended += 1
-            self._last_ended_at = shard.ended_at
-        for seqs in parts:
-            await self._send_part(tasks, shard, seqs)
-        if shard.state is ShardState.DONE and shard.batch_id is None and not parts:
-            self._backlog.give_back(shard.headers, shard.count)
-        self._ctx.wake()
+        try:
+            shard, parts = await self._carrier.carry(shard)
+            if shard.ended_at is not None:
+                self._ended += 1
+                self._last_ended_at = shard.ended_at
+            for seqs in parts:
+                await self._send_part(tasks, shard, seqs)
+            if _came_back(shard) and not parts:
+                self._backlog.give_back(shard.headers, shard.count)
+        finally:
+            # Counted off only here: the parts are part of what is under way.
+            self._running -= 1
+            self._ctx.wake()
 
     async def _send_part(self, tasks: TaskGroup, parent: Shard, seqs: Sequence[int]) -> None:
         """Send a part of a refused shard on its own; what left otherwise meanwhile is left out."""
@@ -251,7 +276,7 @@ class Wave:
                 created_at=shard.created_at,
                 expires_at=shard.expires_at,
             )
-            for shard in self._carrier.active.values()
+            for shard in self._ctx.active.values()
             if shard.batch_id is not None and shard.state is ShardState.LIVE
         )
 
@@ -285,6 +310,11 @@ class Wave:
             last_ended_at=self._last_ended_at,
             moment="start" if start else "tick",
         )
+
+
+def _came_back(shard: Shard) -> bool:
+    """Tell whether the items of *shard* wait again because the server never took it."""
+    return shard.state is ShardState.DONE and shard.batch_id is None and shard.reason != "absent"
 
 
 def _view(batch: LiveBatch, now: datetime) -> BatchView:

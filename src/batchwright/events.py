@@ -84,6 +84,27 @@ class ShardRefused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateUnknown(Event):
+    """A create got no answer: it is looked up, and nothing of it is sent meanwhile."""
+
+    shard: int
+    org: str
+    count: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSettled(Event):
+    """What became of a create without an answer: `adopted`, `never made`, or `not ours`."""
+
+    shard: int
+    org: str
+    count: int
+    verdict: str
+    batch_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardHeld(Event):
     """A sub-batch's items wait for a person: `reason`, and `remedy` in words."""
 

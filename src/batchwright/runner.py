@@ -247,7 +247,7 @@ class BatchRunner:
         async with self._session(run_id) as session:
             return await session.resume(resubmit=reasons, collect=collect)
 
-    async def cancel(self, run_id: str = DEFAULT_RUN) -> RunResult:
+    async def cancel(self, run_id: str = DEFAULT_RUN, *, collect: bool = True) -> RunResult:
         """
         Cancel the run's live batches, keep every answer they still give, and end the run.
 
@@ -259,7 +259,7 @@ class BatchRunner:
             RunLocked: Another live process owns the run; stop it first.
         """
         async with self._session(run_id) as session:
-            return await session.resume(cancel=True)
+            return await session.resume(cancel=True, collect=collect)
 
     async def status(self, run_id: str = DEFAULT_RUN) -> RunStatus:
         """

@@ -132,7 +132,11 @@ OnChanged: TypeAlias = Literal["error", "rerun", "keep"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clash:
-    """An item that may not enter: `duplicate` within this intake, or `changed` since."""
+    """
+    An item that may not enter: `duplicate` within this intake, or `changed` since.
+
+    `first_position`: where in this intake a duplicate was seen first; the `seq` of a changed item.
+    """
 
     kind: Literal["duplicate", "changed"]
     id: str
@@ -243,7 +247,7 @@ class Rest:
 
     Attributes:
         state: PENDING (send again) or UNRESOLVED.
-        reason: The reason, where UNRESOLVED.
+        reason: The reason, where UNRESOLVED; `None` takes the shard's.
         error: The error to keep with each of them.
         charge: How many attempts this costs each of them: 0 or 1.
     """
@@ -372,6 +376,9 @@ class Row:
 
     For an item that is not final `outcome.status` is `unresolved`; its reason is the item's own,
     else its shard's, else `None` (it simply waits or travels).
+
+    `position` is the place in the intake that was asked for, else `seq`: the place by first
+    appearance in the run.
     """
 
     seq: int
@@ -410,8 +417,8 @@ class CheckpointStore(Protocol):
         """
         Become the owner; create the run if it is new.
 
-        *replacing* is the token of the lease just read, `None` where there was none. The new
-        token is higher than any before it.
+        *replacing* is the token of the lease just read, `None` where there was none; it does not
+        matter where nobody owns the run any more. The new token is higher than any before it.
 
         Raises:
             RunLocked: Somebody else acquired or renewed in between.
@@ -420,6 +427,9 @@ class CheckpointStore(Protocol):
     async def renew(self, lease: Lease, now: datetime) -> Lease:
         """
         Beat the heart: set `beat_at` to *now*.
+
+        The token grows, so that whoever read the lease before cannot replace it; leases that this
+        owner got earlier stay good for writing.
 
         Raises:
             RunLocked: The lease was taken over or released.
@@ -460,9 +470,9 @@ class CheckpointStore(Protocol):
         """
         Begin the next wave; return what waits, grouped by headers.
 
-        Items UNRESOLVED as `missing` or `unreadable` become PENDING again. Those whose reason is
-        in *resubmit* become PENDING with a fresh attempt budget (`used` = 0) and leave their
-        shard. Everything else stays.
+        Items UNRESOLVED as `missing` or `unreadable` become PENDING again. Those UNRESOLVED or
+        REJECTED whose reason is in *resubmit* become PENDING with a fresh attempt budget
+        (`used` = 0). Both leave their shard. Everything else stays.
         """
 
     async def plan_shard(self, lease: Lease, plan: ShardPlan) -> Shard:
@@ -505,8 +515,12 @@ class CheckpointStore(Protocol):
         the item is final already; the first durable one wins. Anything else is applied only
         while the item belongs to shard *number* and is not final, so that reading a batch twice
         changes nothing.
-        PENDING takes the item out of the shard. Tokens of applied answers are added to `spent`,
-        of late ones to `waste`.
+        PENDING takes the item out of the shard. Tokens of whatever is applied are added to
+        `spent`, those of late answers to `waste`.
+
+        The same answer is known by its `via` and `batch_id`, on the sync path by its bytes. Where
+        it waits for its validator (UNRESOLVED) and is now judged otherwise, that is applied at no
+        further charge and its tokens are not counted again.
         """
 
     async def put_facts(self, lease: Lease, facts: Mapping[str, Any]) -> None:
@@ -554,6 +568,9 @@ class CheckpointStore(Protocol):
         Return up to *limit* items in input order with `position` above *after*.
 
         A page ends early once it holds *max_bytes* of answers (it holds at least one row).
-        *intake* limits it to the items of that intake, *reason* to unresolved items of that
-        reason.
+        *intake* limits it to the items of that intake, in its order; without it all items come in
+        the order of their first appearance. *reason* limits it to unresolved items of that reason.
+
+        Raises:
+            StoreError: *intake* never committed, or is not among the last 8 of the run.
         """

@@ -7,6 +7,16 @@ from collections import Counter
 
 import anthropic
 import pytest
+from tests.support import (
+    FAST,
+    Heard,
+    assert_conserved,
+    assert_own_answers,
+    items,
+    params,
+    runner_on,
+    sent,
+)
 
 from batchwright import (
     BatchRunner,
@@ -21,17 +31,6 @@ from batchwright import run as blocking_run
 from batchwright.events import Progressed, ShardSubmitted
 from batchwright.simulator import Simulator, WorldSettings, errored
 from batchwright.testing import simulate
-
-from tests.support import (
-    FAST,
-    Heard,
-    assert_conserved,
-    assert_own_answers,
-    items,
-    params,
-    runner_on,
-    sent,
-)
 
 SMALL = ShardLimits(max_requests=10)
 

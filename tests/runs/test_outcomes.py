@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pydantic
 import pytest
+from tests.support import (
+    EAGER,
+    Heard,
+    assert_conserved,
+    assert_own_answers,
+    items,
+    params,
+    runner_on,
+    sent,
+)
 
 from batchwright import ConfigurationError, RetryBudget, ShardLimits
-from batchwright.events import Anomaly, DeadlineExceeded, OrgPaused, ResultsReread, ShardHeld
+from batchwright.events import Anomaly, DeadlineExceeded, OrgPaused, ResultsReread
 from batchwright.simulator import (
     CutBody,
     Error,
@@ -18,17 +28,6 @@ from batchwright.simulator import (
     succeed,
 )
 from batchwright.testing import simulate
-
-from tests.support import (
-    EAGER,
-    Heard,
-    assert_conserved,
-    assert_own_answers,
-    items,
-    params,
-    runner_on,
-    sent,
-)
 
 #: Stays in progress past its expiry, and takes no cancel either.
 STUCK = WorldSettings(stuck=True, cancel_seconds=(1e9, 1e9), cancel_in_flight=1.0)
@@ -339,28 +338,6 @@ async def test_a_validator_that_breaks_is_not_a_rejection():
         assert again["doc-1"].attempts == 1
         assert len(sim.creates) == 1
         assert [spent.answers for spent in again.report.tokens] == [3]
-
-
-async def test_an_unanswered_create_is_held_and_never_repeated():
-    """Intent before the POST: a create whose answer is lost is not sent again blindly."""
-    from batchwright.simulator import Drop
-
-    heard = Heard()
-    async with (
-        simulate() as sim,
-        runner_on(sim, limits=ShardLimits(max_requests=5), on_event=heard) as runner,
-    ):
-        sim.on("create", [None, Drop("after"), None])
-        result = await runner.run(items(15))
-        assert {o.reason for o in result.unresolved} == {"ambiguous"}
-        assert len(result.unresolved) == 5
-        assert result.counts["succeeded"] == 10
-        assert len(heard.of(ShardHeld)) == 1
-
-        again = await runner.run(items(15))
-        assert len(again.unresolved) == 5
-        assert len(sim.creates) == 3
-        assert set(sent(sim).values()) == {1}
 
 
 async def test_credit_lines_are_the_accounts_and_not_the_items():

@@ -10,6 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support import (
+    FAST,
+    Heard,
+    assert_conserved,
+    assert_own_answers,
+    items,
+    params,
+    runner_on,
+    sent,
+)
 
 from batchwright import (
     BatchRunner,
@@ -25,17 +35,6 @@ from batchwright import (
 from batchwright.events import ItemsMerged, RunInterrupted, ShardSubmitted
 from batchwright.simulator import Simulator, Slow, WorldSettings, errored
 from batchwright.testing import simulate
-
-from tests.support import (
-    FAST,
-    Heard,
-    assert_conserved,
-    assert_own_answers,
-    items,
-    params,
-    runner_on,
-    sent,
-)
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -56,7 +55,7 @@ def kill_child_at(
         assert child.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("event", "nth"), [("BatchPolled", 3), ("ItemsMerged", 1)])
+@pytest.mark.parametrize(("event", "nth"), [("BatchPolled", 3), ("ItemsMerged", 1), ("ShardSubmitted", 2), ("ShardPlanned", 1)])
 async def test_killed_and_run_again(tmp_path, event, nth):
     """R11, R12, R32: kill -9 during poll and during harvest; then exactly the missing is sent."""
     store = tmp_path / "run.db"
@@ -94,7 +93,7 @@ def _answered(store: Path) -> set[int]:
 
 
 async def test_resume_sends_exactly_the_missing(tmp_path):
-    """R11: a part is checkpointed, then the server receives just the custom_ids without an answer."""
+    """R11: a part is checkpointed; then the server receives just what has no answer."""
     asked = items(12)
     async with simulate() as sim:
         async with runner_on(sim, tmp_path / "run.db") as runner:

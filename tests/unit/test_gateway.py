@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import anthropic
 import pytest
+from tests.support import params
 
 from batchwright import ConfigurationError
 from batchwright._api import CallFailed
 from batchwright._gateway import SdkGateway, default_client
 from batchwright.simulator import CutBody, Drop, Error, Gzip, Hang, Respond
 from batchwright.testing import simulate
-
-from tests.support import params
 
 BODY = b'{"requests":[{"custom_id":"a","params":{}}]}'
 SECRET = "sk-ant-api03-SECRET-0123456789abcdef"
@@ -113,10 +112,9 @@ async def test_an_error_with_status_200_goes_through_the_table():
 
 async def test_a_refused_connection_was_never_sent():
     """Nothing listens: not a byte left, so it is safe to try again."""
-    async with simulate() as sim:
-        async with anthropic.AsyncAnthropic(**sim.client_options()) as client:
-            async with sim.down():
-                failure = await failure_of(SdkGateway(client).create(body(), len(BODY), {}))
+    async with simulate() as sim, anthropic.AsyncAnthropic(**sim.client_options()) as client:
+        async with sim.down():
+            failure = await failure_of(SdkGateway(client).create(body(), len(BODY), {}))
 
     assert failure.status is None
     assert failure.sent is False

@@ -9,10 +9,9 @@ import re
 
 import pydantic
 import pytest
+from anthropic.types import TextBlock
 from hypothesis import given
 from hypothesis import strategies as st
-
-from anthropic.types import TextBlock
 
 from batchwright import Item
 from batchwright._intake import (

@@ -16,6 +16,8 @@ _QUIET = (events.Progressed, events.IntakeProgressed, events.BatchPolled, events
 _LOUD = (
     events.ShardRefused,
     events.ShardHeld,
+    events.CreateUnknown,
+    events.CreateSettled,
     events.CallRetried,
     events.PollFailed,
     events.StatusUnknown,

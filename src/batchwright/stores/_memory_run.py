@@ -187,6 +187,7 @@ def member_of(entry: Entry) -> Member:
         attempts=item.attempts,
         used=item.used,
         shard=item.shard,
+        metadata=_rules.load_metadata(entry.row.metadata),
     )
 
 

@@ -91,11 +91,9 @@ class Standing:
 # -- settlements ------------------------------------------------------------------------------
 
 
-def is_answer(settlement: Settlement) -> bool:
-    """Tell whether the model answered."""
-    if settlement.state is ItemState.UNRESOLVED:
-        return settlement.raw is not None
-    return settlement.state in {ItemState.SUCCEEDED, ItemState.REJECTED}
+def is_answer(said: Settlement) -> bool:
+    """Tell whether the model answered, and the answer is to stand."""
+    return said.tokens is not None and said.state is not ItemState.PENDING
 
 
 def is_same(item: Standing, settlement: Settlement) -> bool:
@@ -108,17 +106,18 @@ def is_same(item: Standing, settlement: Settlement) -> bool:
     return settlement.raw is not None and facts.raw == settlement.raw
 
 
-def judge(item: Standing, number: int | None, settlement: Settlement) -> Settled:
-    """Decide what becomes of *settlement*, which came with shard *number*; change nothing."""
-    same, final = is_same(item, settlement), item.state in FINAL
-    if is_answer(settlement):
-        if final:
-            return "again" if same or settlement.batch_id in item.late else "late"
-        # An answer that waits for its validator may be judged anew; told again it says nothing.
-        return "again" if same and settlement.state is ItemState.UNRESOLVED else "applied"
+def judge(item: Standing, number: int | None, said: Settlement) -> Settled:
+    """Decide what becomes of *said*, which came with shard *number*; change nothing."""
+    same = is_same(item, said)
+    if item.state in FINAL:
+        if same or (is_answer(said) and said.batch_id in item.late):
+            return "again"
+        return "late" if is_answer(said) else "stale"
     if same:
-        return "again"
-    return "stale" if final or item.shard != number else "applied"
+        # Only judged otherwise than before: an answer that waited for its validator.
+        before = (item.state, item.reason)
+        return "again" if (said.state, said.reason) == before else "applied"
+    return "applied" if is_answer(said) or item.shard == number else "stale"
 
 
 def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tally) -> Settled:
@@ -131,7 +130,7 @@ def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tall
     if verdict != "applied":
         return verdict
     told_before = is_same(item, said)
-    if is_answer(said) and not told_before:
+    if said.tokens is not None and not told_before:
         tally.answer("spent", said)
     tally.item(item.state, item.reason, item.flag, -1)
     _apply(item, said, 0 if told_before else said.charge)
@@ -325,9 +324,14 @@ def tell(
         via=facts.via,
         org=facts.org if facts.org is not None or held is None else held.org,
         batch_id=facts.batch_id if facts.batch_id is not None or held is None else held.batch_id,
-        metadata=None if metadata is None else load_json(metadata),
+        metadata=load_metadata(metadata),
         raw=facts.raw,
     )
+
+
+def load_metadata(data: bytes | None) -> Any:
+    """Read the caller's metadata."""
+    return None if data is None else load_json(data)
 
 
 def dump_error(error: ItemError | None) -> bytes | None:

@@ -32,6 +32,9 @@ _LOG_LIMIT: Final = 64_000_000
 #: Most parameters in one statement; old builds of SQLite take 999.
 MAX_PARAMS: Final = 900
 
+#: How often the journal mode is set while other openers are at it.
+_JOURNAL_TRIES: Final = 100
+
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -171,14 +174,15 @@ def connect(path: Path, busy_timeout: float) -> Db:
 
 
 def _ready(conn: sqlite3.Connection, path: Path) -> Db:
-    # A stranger's file is recognised before anything about it is changed.
-    fresh = _is_fresh(conn, path)
+    db = Db(conn, path)
+    # A stranger's file is recognised before anything about it is changed. In one transaction:
+    # another opener may be creating the tables right now.
+    fresh = transact(db, _is_fresh, begin="BEGIN")
     if network_filesystem(path) is None:
-        db = Db(conn, path)
-        _pragma(conn, "journal_mode", "WAL")
+        _set_journal(conn, "WAL")
     else:
-        db = Db(conn, path, calm="FULL")
-        _pragma(conn, "journal_mode", "DELETE")
+        db.calm = "FULL"
+        _set_journal(conn, "DELETE")
     _pragma(conn, "synchronous", db.calm)
     _pragma(conn, "cache_size", -_CACHE)
     _pragma(conn, "wal_autocheckpoint", _CHECKPOINT)
@@ -191,32 +195,47 @@ def _ready(conn: sqlite3.Connection, path: Path) -> Db:
     return db
 
 
+def _set_journal(conn: sqlite3.Connection, mode: str) -> None:
+    """Set the journal mode, which SQLite refuses at once while another opener does the same."""
+    for _ in range(_JOURNAL_TRIES):
+        try:
+            _pragma(conn, "journal_mode", mode)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY:
+                raise
+            # A transaction, unlike the pragma, waits its turn.
+            conn.execute("BEGIN IMMEDIATE")
+            conn.execute("ROLLBACK")
+        else:
+            return
+    _pragma(conn, "journal_mode", mode)
+
+
 def _pragma(conn: sqlite3.Connection, name: str, value: object = None) -> Any:
     setting = "" if value is None else f" = {value}"
     return conn.execute(f"PRAGMA {name}{setting}").fetchone()
 
 
-def _is_fresh(conn: sqlite3.Connection, path: Path) -> bool:
-    application, version = (
-        _pragma(conn, "application_id")[0],
-        _pragma(conn, "user_version")[0],
-    )
-    tables = conn.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+def _is_fresh(db: Db) -> bool:
+    """Tell whether the file is still empty; raise where it is not a store that we know."""
+    application = _pragma(db.conn, "application_id")[0]
+    version = _pragma(db.conn, "user_version")[0]
+    tables = db.conn.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
     if application != APPLICATION_ID:
         if application == 0 and version == 0 and tables == 0:
             return True
         raise StoreCorrupt(
-            f"the store {path} is the SQLite database of another program; nothing was changed. "
+            f"the store {db.path} is the SQLite database of another program; nothing was changed. "
             "Name another file."
         )
     if version > SCHEMA_VERSION:
-        raise SchemaTooNew(str(path), version, SCHEMA_VERSION)
+        raise SchemaTooNew(str(db.path), version, SCHEMA_VERSION)
     return False
 
 
 def _create(db: Db) -> None:
     # Somebody else may have created it since it was looked at.
-    if not _is_fresh(db.conn, db.path):
+    if not _is_fresh(db):
         return
     for statement in TABLES.split(";\n"):
         db.conn.execute(statement)

@@ -146,8 +146,8 @@ def read_members(db: Db, run_id: str, number: int) -> list[Member]:
         need_run(db, run_id),
         number,
         -1,
-        "SELECT key, id, custom_id, state, attempts, used, shard FROM items JOIN questions "
-        "USING (key) WHERE key BETWEEN ? AND ? ORDER BY key",
+        "SELECT key, id, custom_id, state, attempts, used, shard, metadata FROM items "
+        "JOIN questions USING (key) WHERE key BETWEEN ? AND ? ORDER BY key",
     )
     return [
         Member(
@@ -158,8 +158,9 @@ def read_members(db: Db, run_id: str, number: int) -> list[Member]:
             attempts=attempts,
             used=used,
             shard=shard,
+            metadata=_rules.load_metadata(metadata),
         )
-        for key, item_id, custom_id, state, attempts, used, shard in rows
+        for key, item_id, custom_id, state, attempts, used, shard, metadata in rows
     ]
 
 

@@ -269,7 +269,7 @@ class MemoryStore:
         run = self._run(run_id)
         page: list[Body] = []
         for entry in run.members(run.shard(number)):
-            if entry.seq <= after:
+            if entry.seq <= after or entry.row.refusal is not None:
                 continue
             max_bytes -= len(entry.row.body)
             if page and max_bytes < 0:

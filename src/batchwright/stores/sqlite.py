@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
+
 from batchwright._threads import Worker
 from batchwright.errors import StoreError
 from batchwright.store import (
@@ -79,7 +81,8 @@ class SQLiteStore:
         worker, self._worker = self._worker, None
         if worker is not None:
             try:
-                await worker.call(self._disconnect)
+                with anyio.CancelScope(shield=True):
+                    await worker.call(self._disconnect)
             finally:
                 worker.stop()
 

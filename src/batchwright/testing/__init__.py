@@ -1,8 +1,15 @@
-"""Help for testing code that uses batches: a simulated API with a script."""
+"""Help for testing code that uses batches: a simulated API, and suites for your own stores."""
 
 from __future__ import annotations
 
 from batchwright.simulator import Simulator
+from batchwright.testing.conformance import CHECKS, check_checkpoint_store, run_store_check
 from batchwright.testing.server import simulate
 
-__all__ = ["Simulator", "simulate"]
+__all__ = [
+    "CHECKS",
+    "Simulator",
+    "check_checkpoint_store",
+    "run_store_check",
+    "simulate",
+]

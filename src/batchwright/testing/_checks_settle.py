@@ -17,7 +17,6 @@ from batchwright.testing._store_desk import (
     fault,
     raw_answer,
 )
-from batchwright.types import Tokens
 
 if TYPE_CHECKING:
     from batchwright.testing.conformance import StoreMaker
@@ -159,6 +158,28 @@ async def waits_for_its_validator(maker: StoreMaker) -> None:
     row = await desk.row(0)
     assert (row.state, row.outcome.attempts) == (ItemState.SUCCEEDED, 1), "at no further attempt"
     assert list((await desk.info()).spent) == [ONCE], "its tokens count once"
+    await desk.settle(1, answer(1, state=ItemState.UNRESOLVED, reason="validator"))
+    asked = answer(1, state=ItemState.PENDING, reason="rejected", charge=0)
+    assert await desk.settle(None, asked) == ["applied"], "judged anew from the store: try again"
+    assert list((await desk.info()).spent) == [TWICE], "its tokens count once"
+    await desk.audit()
+
+
+async def tries_rejected_again(maker: StoreMaker) -> None:
+    """An answer that was refused and is asked for again is no outcome, and was paid for."""
+    desk = await _flying(maker, 2)
+    refusal = answer(0, state=ItemState.PENDING, reason="rejected")
+    assert await desk.settle(1, refusal) == ["applied"], "the item is tried again"
+    assert await desk.settle(1, refusal) == ["stale"], "once"
+    row = await desk.row(0)
+    assert (row.state, row.outcome.raw) == (ItemState.PENDING, None), "it has no answer"
+    assert (row.outcome.reason, row.outcome.attempts) == ("rejected", 1), "it tells why"
+    info = await desk.info()
+    assert (list(info.spent), list(info.waste)) == ([ONCE], []), "its tokens were spent, once"
+    assert info.reasons == {"rejected": 1}, "its reason is counted while it waits"
+    await desk.ship(0)
+    assert (await desk.info()).reasons == {}, "and no more when it is under way"
+    assert await desk.settle(2, answer(0, "b-2")) == ["applied"], "the next answer counts"
     await desk.audit()
 
 
@@ -171,7 +192,7 @@ async def settles_direct_answers(maker: StoreMaker) -> None:
     assert await desk.settle(None, again) == ["applied"], "another failed try"
     told = await desk.settle(
         None,
-        answer(0, None, via="sync", tokens=None),
+        answer(0, None, via="sync"),
         fault(1, ItemState.QUARANTINED, None, via="sync", reason="too_large"),
         fault(2, ItemState.UNRESOLVED, None, via="sync", reason="exhausted"),
     )
@@ -181,7 +202,7 @@ async def settles_direct_answers(maker: StoreMaker) -> None:
     assert told_now == (3, "sync", "main", None), "the outcome tells the path"
     assert await desk.settle(None, answer(0, None, via="sync")) == ["again"], "the same bytes"
     assert await desk.states() == "SQU", "states follow what was said"
-    spent = Spent(via="sync", model=MODEL, answers=1, tokens=Tokens())
+    spent = Spent(via="sync", model=MODEL, answers=1, tokens=TOKENS)
     assert list((await desk.info()).spent) == [spent], "counted under its path"
     await desk.audit()
 
@@ -222,6 +243,7 @@ CHECKS = (
     answers_from_elsewhere,
     faults_stay_in_their_shard,
     waits_for_its_validator,
+    tries_rejected_again,
     settles_direct_answers,
     settles_all_or_nothing,
     counts_large_calls,

@@ -230,7 +230,7 @@ async def tells_the_reason_of_the_shard(maker: StoreMaker) -> None:
 async def remembers_members(maker: StoreMaker) -> None:
     """A shard's members are those it was sent with, wherever they are now."""
     desk = await desk_on(await maker.fresh())
-    await desk.fill(4)
+    await desk.take(question(0, metadata=b'{"m":[1]}'), *(question(n) for n in (1, 2, 3)))
     await desk.ship(0, 1, 3)
     await desk.settle(1, fault(1, ItemState.PENDING), answer(0))
     await desk.ship(1, 2)
@@ -239,6 +239,7 @@ async def remembers_members(maker: StoreMaker) -> None:
     wanted = [(0, "item-0", "S", 1, 1), (1, "item-1", "I", 1, 2), (3, "item-3", "I", 0, 1)]
     assert told == wanted, "members are told with where they are now"
     assert members[0].custom_id == question(0).custom_id, "with their ids on the wire"
+    assert [m.metadata for m in members] == [{"m": [1]}, None, None], "with their metadata"
 
 
 async def pages_bodies(maker: StoreMaker) -> None:

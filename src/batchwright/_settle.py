@@ -1,0 +1,235 @@
+"""
+Settling a create whose answer was lost: look it up, adopt it, or know that it was never made.
+
+Until that is decided nothing of the shard is sent. Where it cannot be decided the shard is held
+for a person, and looked at again in every later wave.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from batchwright._api import CallFailed
+from batchwright._batches import WINDOW, BatchObject, read_batch
+from batchwright._clock import clock
+from batchwright._context import RunContext
+from batchwright._doubt import SLACK, Doubt, Finding, Listing, Next, assess, oldest
+from batchwright._faults import Failure, Fault, classify
+from batchwright._gateway import CREATE_TIMEOUT
+from batchwright._lines import LineSplitter, parse_line
+from batchwright._org import OrgLink
+from batchwright.events import CreateSettled
+from batchwright.store import FINAL, ItemState, Settlement, Shard, ShardState
+
+#: A batch that was made is listed after so many polling intervals at the latest.
+VISIBLE_INTERVALS = 5
+#: Batches of one page, and pages of one lookup: a workspace may hold thousands of foreign ones.
+PAGE = 1_000
+MAX_PAGES = 20
+#: Looks that may fail in a row before the shard is held.
+MAX_FAILURES = 5
+#: Items given back at once.
+CHUNK = 250
+
+
+class Settling:
+    """One shard in doubt."""
+
+    def __init__(self, ctx: RunContext, org: OrgLink, shard: Shard, *, dead: bool) -> None:
+        """
+        Prepare the lookup.
+
+        Args:
+            ctx: The run.
+            org: The org that sent it.
+            shard: The shard, SENDING or held as ambiguous.
+            dead: Whether whoever sent it certainly sends no more.
+        """
+        self._ctx = ctx
+        self._org = org
+        self._shard = shard
+        self._strangers: set[str] = set()
+        self._ours: set[str] = set()
+        sent = shard.sent_at or shard.planned_at
+        limit = timedelta(seconds=CREATE_TIMEOUT)
+        self._sent = sent
+        self._latest = sent + limit
+        # The server's books may lag behind, and only our own clock tells for how long we looked.
+        self._visible_at = clock().monotonic() + VISIBLE_INTERVALS * ctx.polling.interval
+        self._silent_after = sent if dead else sent + limit
+        self._proof_only = False
+        # A batch that might be ours ends by its own expiry; then its first line decides.
+        self._give_up = sent + limit + WINDOW + timedelta(seconds=min(ctx.polling.grace, 3.0e8))
+        if not shard.facts.get("server_clock"):
+            # Sent by our own clock alone: then only a proof decides, and nothing is ever absent.
+            self._sent -= WINDOW
+            self._latest += WINDOW
+            self._proof_only = True
+
+    @property
+    def shard(self) -> Shard:
+        """The shard as it stands."""
+        return self._shard
+
+    async def run(self) -> Shard:
+        """Return the shard LIVE (found), DONE (never made, its items wait), or as it was."""
+        failures = 0
+        while self._org.stop is None or not self._org.shut:
+            finding = await self._look()
+            failures = failures + 1 if finding is None else 0
+            if finding is not None and finding.next is Next.ADOPT:
+                return await self._adopt(finding.batches[0])
+            if finding is not None and finding.next is Next.ABSENT:
+                return await self._absent()
+            if failures >= MAX_FAILURES or self._org.now() > self._give_up:
+                return self._shard
+            await clock().sleep(self._ctx.polling.interval)
+        return self._shard
+
+    async def _look(self) -> Finding | None:
+        """List, read first lines where batches have ended, and assess; `None` where it failed."""
+        try:
+            listing = await self._list()
+            finding = assess(self._doubt(), listing)
+            if finding.next is not Next.CHECK:
+                return finding
+            for batch in finding.batches:
+                await self._check(batch)
+        except CallFailed as failed:
+            if classify(failed.failure) is Fault.ACCOUNT:
+                self._org.shut = True
+                self._ctx.halt(self._org, "account", str(failed.failure))
+            return None
+        return assess(self._doubt(), await self._list())
+
+    def _doubt(self) -> Doubt:
+        return Doubt(
+            count=self._shard.count,
+            sent_at=self._sent,
+            latest=self._latest,
+            overdue=self._is_overdue(),
+            proof_only=self._proof_only,
+            rivals=self._ctx.rivals(self._shard),
+        )
+
+    def _is_overdue(self) -> bool:
+        """Tell whether the batch, had it been made, would be listed by now."""
+        looked_long = clock().monotonic() >= self._visible_at
+        return looked_long and self._org.now() >= self._silent_after
+
+    async def _list(self) -> Listing:
+        """Read the workspace's batches back to the start of the window."""
+        found: list[BatchObject] = []
+        cursor: str | None = None
+        complete = False
+        for _ in range(MAX_PAGES):
+            page, cursor = await self._page(cursor)
+            found.extend(page)
+            earliest = oldest(page)
+            complete = cursor is None or (earliest is not None and earliest < self._sent - SLACK)
+            if complete:
+                break
+        return Listing(
+            batches=found,
+            complete=complete,
+            known=await self._ctx.known_batches(),
+            strangers=frozenset(self._strangers),
+            ours=frozenset(self._ours),
+        )
+
+    async def _page(self, after: str | None) -> tuple[list[BatchObject], str | None]:
+        reply = await self._org.call(
+            "list", lambda: self._org.gateway.list(limit=PAGE, after_id=after)
+        )
+        data = reply.data.get("data")
+        rows = data if isinstance(data, list) else []
+        batches = [b for row in rows if isinstance(row, dict) and (b := read_batch(row))]
+        more = bool(reply.data.get("has_more")) and bool(batches)
+        return batches, batches[-1].id if more else None
+
+    async def _check(self, batch: BatchObject) -> None:
+        """Read the first result line of an ended batch: its custom_id is ours or it is not."""
+        custom_id = await self._first_id(batch.id)
+        members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
+        ours = custom_id in {member.custom_id for member in members}
+        (self._ours if ours else self._strangers).add(batch.id)
+
+    async def prove(self, shard: Shard) -> bool:
+        """
+        Tell whether an adopted batch that has ended is ours; it was adopted by count and time.
+
+        Where it is not, the shard is in doubt again.
+
+        Raises:
+            CallFailed: Its results cannot be read now.
+        """
+        assert shard.batch_id is not None, "an adopted shard has a batch"
+        custom_id = await self._first_id(shard.batch_id)
+        members = await self._ctx.store.read_members(self._ctx.run_id, shard.number)
+        if custom_id in {member.custom_id for member in members}:
+            return True
+        self._strangers.add(shard.batch_id)
+        self._tell("not ours", shard.batch_id)
+        self._shard = await self._ctx.move(
+            shard,
+            ShardState.SENDING,
+            batch_id=None,
+            expires_at=None,
+            ended_at=None,
+            facts={"adopted": False},
+        )
+        return False
+
+    async def _first_id(self, batch_id: str) -> str:
+        await self._org.spend()
+        splitter = LineSplitter()
+        async with self._org.gateway.results(batch_id) as chunks:
+            async for chunk in chunks:
+                for data in splitter.feed(chunk):
+                    if (line := parse_line(data)) is not None:
+                        return line.custom_id
+        line = parse_line(splitter.rest())
+        if line is None:
+            text = f"the results of batch {batch_id} hold no line to tell whose they are"
+            raise CallFailed(Failure(call="results", message=text))
+        return line.custom_id
+
+    # -- the decision -------------------------------------------------------------------------
+
+    async def _adopt(self, batch: BatchObject) -> Shard:
+        self._tell("adopted", batch.id)
+        return await self._ctx.move(
+            self._shard,
+            ShardState.LIVE,
+            reason=None,
+            batch_id=batch.id,
+            created_at=batch.created_at or self._sent,
+            expires_at=batch.expires_at,
+            facts={"adopted": True},
+        )
+
+    async def _absent(self) -> Shard:
+        """Let the items wait again, uncharged: the server never had them."""
+        self._tell("never made", None)
+        members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
+        back = [
+            Settlement(seq=m.seq, state=ItemState.PENDING, charge=0)
+            for m in members
+            if m.shard == self._shard.number and m.state not in FINAL
+        ]
+        for start in range(0, len(back), CHUNK):
+            part = back[start : start + CHUNK]
+            await self._ctx.settle(self._shard, part, {m.seq: m for m in members})
+        return await self._ctx.move(self._shard, ShardState.DONE, reason="absent")
+
+    def _tell(self, verdict: str, batch_id: str | None) -> None:
+        self._ctx.emit(
+            CreateSettled(
+                run_id=self._ctx.run_id,
+                shard=self._shard.number,
+                org=self._org.label,
+                count=self._shard.count,
+                verdict=verdict,
+                batch_id=batch_id,
+            )
+        )

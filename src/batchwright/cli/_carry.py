@@ -1,0 +1,227 @@
+"""
+`run`, `resume` and `cancel`: the commands that talk to the API.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from batchwright import events
+from batchwright._clock import clock
+from batchwright._export import write_lines
+from batchwright._gateway import default_client
+from batchwright.cli._advice import command
+from batchwright.cli._exits import Exit, Stumble, exit_of
+from batchwright.cli._files import check_files, check_out, known_store, open_items, store_file
+from batchwright.cli._flow import Progressing, perform
+from batchwright.cli._options import Manner, Server, Tuning, Where, taking_groups
+from batchwright.cli._summary import Summary, examples_of, json_of, lines_of, reasons_of
+from batchwright.cli._voice import say, say_json, tell
+from batchwright.errors import BatchwrightError
+from batchwright.listeners.progress import display_for, shown
+from batchwright.result import RunResult
+from batchwright.runner import BatchRunner
+
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Write one line per item here.", metavar="OUT.jsonl"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to *app*."""
+    for one in (run, resume, cancel):
+        app.command()(taking_groups(one))
+
+
+def run(
+    items: Annotated[
+        str, typer.Argument(help="One item a line; - is stdin.", metavar="ITEMS.jsonl")
+    ],
+    *,
+    out: _Out = None,
+    where: Where,
+    server: Server,
+    manner: Manner,
+    tuning: Tuning,
+) -> None:
+    """
+    Bring every item of a file to an outcome, or go on with what an earlier run began.
+
+    Each line holds {"custom_id": "doc-1", "params": {"model": …, "max_tokens": …, "messages": …}};
+    "id" is taken for "custom_id" too. Only what has no answer yet is sent: after Ctrl-C, a crash
+    or a full disk, type the same command again.
+
+    \b
+    Examples:
+      batchwright run items.jsonl --out out.jsonl
+      batchwright run items.jsonl.gz --out out.jsonl --store judge.db --run-id judge-1
+      make-prompts | batchwright run - --out out.jsonl
+      batchwright run items.jsonl --out out.jsonl --max-requests 2000 --poll-interval 30
+      batchwright run items.jsonl --quiet --json > summary.json
+    """
+
+    async def work(state: Progressing) -> Exit:
+        check_files(items, store_file(where.store), out)
+        # Before the store: a wrong name must not leave an empty one behind.
+        source = open_items(items)
+        call = _Call(where, server, manner, tuning, out, state)
+        return await call.carry(lambda r: r.run(source, run_id=where.run_id, collect=False))
+
+    perform(work, manner)
+
+
+def resume(
+    *,
+    resubmit: Annotated[
+        list[str],
+        typer.Option(
+            "--resubmit",
+            help="Send items anew that ended so; may be given again.",
+            metavar="REASON",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    out: _Out = None,
+    where: Where,
+    server: Server,
+    manner: Manner,
+    tuning: Tuning,
+) -> None:
+    """
+    Go on with a run from its store, without the items.
+
+    \b
+    Examples:
+      batchwright resume
+      batchwright resume --run-id judge-1 --store judge.db --out out.jsonl
+      batchwright resume --resubmit exhausted --max-attempts 5
+      batchwright resume --resubmit overdue,archived     # may be paid for a second time
+    """
+
+    async def work(state: Progressing) -> Exit:
+        check_out(out, ("the store", known_store(where.store)))
+        reasons = [word.strip() for text in resubmit for word in text.split(",") if word.strip()]
+        call = _Call(where, server, manner, tuning, out, state)
+        return await call.carry(lambda r: r.resume(where.run_id, resubmit=reasons, collect=False))
+
+    perform(work, manner)
+
+
+def cancel(*, where: Where, server: Server, manner: Manner, tuning: Tuning) -> None:
+    """
+    Cancel the live batches of a run, keep every answer they still give, and end it.
+
+    Items without an answer end as "canceled"; they are sent again only by
+    `batchwright resume --resubmit canceled`.
+
+    \b
+    Examples:
+      batchwright cancel
+      batchwright cancel --run-id judge-1 --store judge.db
+    """
+
+    async def work(state: Progressing) -> Exit:
+        known_store(where.store)
+        call = _Call(where, server, manner, tuning, None, state)
+        return await call.carry(lambda r: r.cancel(where.run_id))
+
+    perform(work, manner)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One wave from the command line, with its display before it and its summary after."""
+
+    where: Where
+    server: Server
+    manner: Manner
+    tuning: Tuning
+    out: Path | None
+    state: Progressing
+    live: int | None = None
+
+    async def carry(self, go: Callable[[BatchRunner], Awaitable[RunResult]]) -> Exit:
+        """Conduct the wave, write the results, tell the summary."""
+        began = clock().monotonic()
+        self.state.on_interrupt = self._interrupted
+        display = display_for(sys.stderr, tell, quiet=self.manner.quiet)
+
+        def on_event(event: events.Event) -> None:
+            self._note(event)
+            display(event)
+
+        async with shown(display), self._runner(on_event) as runner:
+            result = await go(runner)
+        summary = await self._summary(result, clock().monotonic() - began)
+        self._tell(summary, exit_of(result))
+        return exit_of(result)
+
+    @asynccontextmanager
+    async def _runner(self, on_event: Callable[[events.Event], None]) -> AsyncIterator[BatchRunner]:
+        options = self.tuning.runner_options()
+        url = self.server.base_url
+        client = default_client(base_url=url) if url else None
+        try:
+            yield BatchRunner(client=client, store=self.where.store, on_event=on_event, **options)
+        finally:
+            if client is not None:
+                await client.close()
+
+    def _note(self, event: events.Event) -> None:
+        match event:
+            case events.RunStarted():
+                self.state.sent = True
+            case events.RunInterrupted():
+                self.live = event.live
+            case _:
+                pass
+
+    def _interrupted(self) -> str:
+        if not self.state.sent:
+            return "Interrupted before anything was sent. Type the same command to begin anew."
+        more = [f"--out {self.out}"] if self.out else []
+        again = command("resume", self.where, *more, base_url=self.server.base_url)
+        out = f"{self.live} batches go on" if self.live != 1 else "1 batch goes on"
+        live = f" {out} on the server; resume collects them." if self.live else ""
+        return f"Interrupted; the state is saved.{live}\nTo go on: {again}"
+
+    async def _summary(self, result: RunResult, elapsed: float) -> Summary:
+        return Summary(
+            where=self.where,
+            report=result.report,
+            counts=result.counts,
+            reasons=reasons_of(result),
+            examples=examples_of(result),
+            stopped=result.stopped,
+            out=str(self.out) if self.out else None,
+            written=await self._write(result),
+            elapsed=elapsed,
+            base_url=self.server.base_url,
+        )
+
+    async def _write(self, result: RunResult) -> int | None:
+        if self.out is None:
+            return None
+        try:
+            return await write_lines(aiter(result), self.out)
+        except (OSError, BatchwrightError) as error:
+            again = command("export", self.where, "--out OUT.jsonl")
+            raise Stumble(
+                f"the run is over and its results are safe in {self.where.store}, but {self.out} "
+                f"could not be written: {error}. Write them elsewhere: {again}",
+                Exit.FAILED,
+            ) from error
+
+    def _tell(self, summary: Summary, code: Exit) -> None:
+        if self.manner.json:
+            say_json(json_of(summary, code))
+            return
+        for line in lines_of(summary):
+            say(line)

@@ -1,0 +1,148 @@
+"""
+The files a command is given: looked at before anything is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from batchwright._export import whole_file
+from batchwright.cli._exits import Stumble
+from batchwright.errors import ConfigurationError
+from batchwright.items import items_from_chunks, items_from_jsonl
+from batchwright.stores import SQLiteStore, open_store
+from batchwright.types import Item
+
+_CHUNK = 1 << 16
+
+
+def open_items(name: str) -> Iterator[Item] | AsyncIterator[Item]:
+    """
+    Return the items of a file, of a pipe, or of stdin (`-`).
+
+    Raises:
+        IntakeError: The file cannot be read.
+    """
+    if name == "-":
+        return items_from_chunks(_chunks(0, own=False), "stdin")
+    path = Path(name)
+    if path.exists() and stat.S_ISFIFO(path.stat().st_mode):
+        return items_from_chunks(_chunks(os.open(path, os.O_RDONLY), own=True), name)
+    return items_from_jsonl(path)
+
+
+async def _chunks(fd: int, *, own: bool) -> AsyncIterator[bytes]:
+    """Yield what *fd* gives, waiting on the loop, so that Ctrl-C is heard meanwhile."""
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            await _readable(loop, fd)
+            chunk = os.read(fd, _CHUNK)
+            if not chunk:
+                return
+            yield chunk
+    finally:
+        if own:
+            os.close(fd)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+    ready = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    try:
+        loop.add_reader(fd, wake)
+    except PermissionError:
+        return  # a plain file never blocks, and the loop cannot wait for it
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+def store_file(spec: str) -> Path:
+    """
+    Return the file that a store lives in.
+
+    Raises:
+        Stumble: It lives in no file.
+        ConfigurationError: *spec* names no store.
+    """
+    store = open_store(spec)
+    if not isinstance(store, SQLiteStore):
+        raise Stumble(f"--store {spec} forgets everything when the command ends; name a file")
+    return store.path
+
+
+def known_store(spec: str) -> Path:
+    """
+    Return the file of a store that must be there already.
+
+    Raises:
+        Stumble: It does not exist; it is not created.
+    """
+    path = store_file(spec)
+    if not path.exists():
+        raise Stumble(
+            f"there is no store {path}; look at --store and at the folder you are in "
+            "(batchwright run creates one)"
+        )
+    return path
+
+
+def check_files(items: str, store: Path, out: Path | None) -> None:
+    """
+    Make sure that the files of a run are three different ones, and that *out* can be written.
+
+    Raises:
+        Stumble: They are not, or it cannot.
+    """
+    others = [("the store", store)]
+    if items != "-":
+        others.append(("ITEMS itself", Path(items)))
+        if _same(Path(items), store):
+            raise Stumble(f"{items} is both ITEMS and the store; name another --store")
+    check_out(out, *others)
+
+
+def check_out(out: Path | None, *others: tuple[str, Path]) -> None:
+    """
+    Make sure that *out* can be written at the end, and is none of the *others*.
+
+    Raises:
+        Stumble: It is another file of the run, or cannot be written.
+    """
+    if out is None:
+        return
+    if out.is_dir():
+        raise Stumble(f"--out {out} is a folder; name a file in it")
+    if str(out) == "-" or (out.exists() and not out.is_file()):
+        raise Stumble(f"--out {out} is not a plain file; name one")
+    for what, path in others:
+        if _same(out, path):
+            raise Stumble(f"--out {out} is {what}, which would be overwritten; name another file")
+    _try_writing(out)
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (
+        one.exists() and other.exists() and one.samefile(other)
+    )
+
+
+def _try_writing(out: Path) -> None:
+    """Write beside *out* as at the end; *out* itself stays as it is."""
+    probe = out.with_name(out.name + ".probe")
+    try:
+        with whole_file(probe):
+            pass
+    except ConfigurationError as error:
+        raise Stumble(f"--out: {str(error).replace(str(probe), str(out))}") from None
+    probe.unlink(missing_ok=True)

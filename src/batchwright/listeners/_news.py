@@ -1,0 +1,145 @@
+"""
+Events that a person should read as they happen, each in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from batchwright import events
+from batchwright.events import Event
+from batchwright.listeners._board import span, told_items
+
+
+def start_line(event: events.RunStarted) -> str:
+    """Return the line that says what begins: with whom, from where, how much."""
+    orgs = "; ".join(
+        f"{talk.base_url} (API version {talk.api_version}, org {talk.org})"
+        for talk in event.talking_to
+    )
+    left = f", {event.waiting:,} to send" if event.waiting != event.items else ""
+    live = f", {event.live:,} sub-batches to go on with" if event.live else ""
+    return (
+        f"run {event.run_id!r}: {told_items(event.items)}{left}{live}; talking to {orgs}; "
+        f"store {event.store}; policy {event.policy}"
+    )
+
+
+def _sent(event: events.ShardSubmitted) -> str:
+    return f"sub-batch {event.shard} sent: {told_items(event.count)} as {event.batch_id}"
+
+
+def _harvested(event: events.BatchHarvested) -> str:
+    return f"sub-batch {event.shard} ended and read: {event.lines:,} results of {event.batch_id}"
+
+
+def _refused(event: events.ShardRefused) -> str:
+    status = f"{event.status} " if event.status else ""
+    return (
+        f"sub-batch {event.shard} refused: {status}{event.error}: {event.message}; {event.action}"
+    )
+
+
+def _held(event: events.ShardHeld) -> str:
+    return (
+        f"sub-batch {event.shard} held ({event.reason}), {told_items(event.count)}: {event.remedy}"
+    )
+
+
+def _unknown(event: events.CreateUnknown) -> str:
+    return (
+        f"sub-batch {event.shard} got no answer to its create ({event.why}); it is looked up, "
+        f"none of its {told_items(event.count)} is sent again meanwhile"
+    )
+
+
+def _settled(event: events.CreateSettled) -> str:
+    what = {
+        "adopted": f"was made all the same, as {event.batch_id}",
+        "never made": "was never made; its items are sent again",
+        "not ours": f"is not {event.batch_id}, which belongs to somebody else",
+    }
+    return f"sub-batch {event.shard} {what.get(event.verdict, event.verdict)}"
+
+
+def _retried(event: events.CallRetried) -> str:
+    return f"{event.call} failed, again in {span(event.wait)}: {event.why}"
+
+
+def _poll_failed(event: events.PollFailed) -> str:
+    return f"no news of {event.batch_id}, again in {span(event.wait)}: {event.why}"
+
+
+def _status_unknown(event: events.StatusUnknown) -> str:
+    return f"{event.batch_id} has the unknown status {event.status!r}; waiting for it all the same"
+
+
+def _overdue(event: events.DeadlineExceeded) -> str:
+    return (
+        f"ALARM: {event.batch_id} did not end in its time; canceled, what it holds is read, "
+        f"the rest of its {told_items(event.count)} is held"
+    )
+
+
+def _canceled(event: events.BatchCanceled) -> str:
+    by = "by somebody else" if event.by == "elsewhere" else f"({event.by})"
+    return f"{event.batch_id} is being canceled {by}"
+
+
+def _reread(event: events.ResultsReread) -> str:
+    return f"the results of {event.batch_id} broke off, reading them again: {event.why}"
+
+
+def _failed(event: events.ShardFailed) -> str:
+    return f"ALARM: sub-batch {event.shard} stopped, its state is kept: {event.why}"
+
+
+def _paused(event: events.OrgPaused) -> str:
+    return f"org {event.org} is stopped, nothing more is sent through it: {event.reason}"
+
+
+def _validator(event: events.ValidatorBroke) -> str:
+    return f"validate broke on item {event.item!r}, its answer is kept: {event.error}"
+
+
+def _wedged(event: events.WaveLooksWedged) -> str:
+    return (
+        f"no sub-batch has ended for {span(event.quiet_for)}, {event.live} are out, "
+        f"{told_items(event.remaining)} remain: {event.advice}"
+    )
+
+
+def _anomaly(event: events.Anomaly) -> str:
+    some = ", ".join(event.examples[:3])
+    return f"results of {event.batch_id}: {event.count} {event.kind} ids ({some})"
+
+
+_ROUTINE: dict[type[Event], Callable[[Any], str]] = {
+    events.ShardSubmitted: _sent,
+    events.BatchHarvested: _harvested,
+}
+_NEWS: dict[type[Event], Callable[[Any], str]] = {
+    events.RunStarted: start_line,
+    events.ShardRefused: _refused,
+    events.ShardHeld: _held,
+    events.CreateUnknown: _unknown,
+    events.CreateSettled: _settled,
+    events.CallRetried: _retried,
+    events.PollFailed: _poll_failed,
+    events.StatusUnknown: _status_unknown,
+    events.DeadlineExceeded: _overdue,
+    events.BatchCanceled: _canceled,
+    events.ResultsReread: _reread,
+    events.Anomaly: _anomaly,
+    events.ShardFailed: _failed,
+    events.OrgPaused: _paused,
+    events.ValidatorBroke: _validator,
+    events.WaveLooksWedged: _wedged,
+}
+
+
+def news_of(event: Event, *, routine: bool = True) -> str | None:
+    """Return the line for *event*; `None` where it needs none. *routine* tells the usual too."""
+    tell = _NEWS.get(type(event)) or (_ROUTINE.get(type(event)) if routine else None)
+    return None if tell is None else tell(event)

@@ -1,0 +1,79 @@
+"""
+A store is named in one word.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchwright.errors import ConfigurationError
+from batchwright.stores import MemoryStore, SQLiteStore, open_store
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ("judge.db", "judge.db"),
+        ("sub/judge.db", "sub/judge.db"),
+        ("/abs/judge.db", "/abs/judge.db"),
+        (Path("judge.db"), "judge.db"),
+        ("sqlite:///judge.db", "judge.db"),
+        ("sqlite:////abs/judge.db", "/abs/judge.db"),
+        ("sqlite:///a%20b.db", "a b.db"),
+        ("a%20b.db", "a%20b.db"),
+        ("C:run.db", "C:run.db"),
+    ],
+)
+def test_paths(spec, path):
+    """Paths and sqlite URLs name a file."""
+    store = open_store(spec)
+
+    assert isinstance(store, SQLiteStore)
+    assert store.path == Path(path).absolute()
+    assert repr(store) == f"SQLiteStore({str(store.path)!r})"
+
+
+@pytest.mark.parametrize("spec", ["memory://", "memory:///"])
+def test_memory(spec):
+    """`memory://` is a store without a file."""
+    assert isinstance(open_store(spec), MemoryStore)
+
+
+def test_object():
+    """A store object is returned as it is."""
+    store = MemoryStore()
+
+    assert open_store(store) is store
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_postgres(scheme):
+    """PostgreSQL is refused without repeating the password."""
+    with pytest.raises(ConfigurationError, match="this version does not have") as caught:
+        open_store(f"{scheme}://me:secret@host/db")
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["redis://:secret@host", "sqlite://host/x", "memory://x"])
+def test_unknown_forms(spec):
+    """Other forms are refused, with those that are taken."""
+    with pytest.raises(ConfigurationError, match=r"sqlite:///relative\.db") as caught:
+        open_store(spec)
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["", ":memory:", "sqlite:///", "a\0b"])
+def test_no_file(spec):
+    """A name that can be no file is refused."""
+    with pytest.raises(ConfigurationError, match="names no file"):
+        open_store(spec)
+
+
+def test_something_else():
+    """What is no store is refused by its type."""
+    with pytest.raises(ConfigurationError, match="store is a int"):
+        open_store(7)
