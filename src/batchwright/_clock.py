@@ -33,6 +33,9 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Return seconds on a clock that never goes back."""
 
+    def awake(self) -> float:
+        """Return seconds on a clock that never goes back and goes on while the machine sleeps."""
+
     async def sleep(self, seconds: float) -> None:
         """Wait at least *seconds*, at most `MAX_SLEEP`."""
 
@@ -59,6 +62,11 @@ class SystemClock:
             return asyncio.get_running_loop().time()
         except RuntimeError:
             return time.monotonic()
+
+    def awake(self) -> float:
+        """Return the time since boot, sleep included, where the system tells it."""
+        boottime = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.time() if boottime is None else time.clock_gettime(boottime)
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""

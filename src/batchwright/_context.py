@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from batchwright._clock import clock
 from batchwright._org import OrgLink
 from batchwright.config import Polling, RetryBudget, ShardLimits
 from batchwright.events import Event, OrgPaused
@@ -32,6 +33,9 @@ from batchwright.types import Outcome, Status
 #: broken validator.
 Judge = Callable[[Outcome], Awaitable[str | None]]
 
+
+#: Seconds for which a proof of ownership is believed: well below the lapse of a lease.
+FRESH = 5.0
 
 #: What a person can do about each reason for which items are held.
 REMEDIES = {
@@ -83,6 +87,33 @@ class RunContext:
     active: dict[int, Shard] = field(default_factory=dict)
     #: Numbers of shards whose create got no answer and that are being looked up.
     doubtful: set[int] = field(default_factory=set)
+
+    #: When the lease was last proved to be ours, on the clock that counts sleep.
+    proved_at: float = field(default_factory=lambda: clock().awake())
+
+    async def prove_owner(self) -> None:
+        """
+        Renew the lease.
+
+        Raises:
+            RunLocked: Somebody took the run over.
+        """
+        # The time before the call counts: the store may have answered long ago when we wake up.
+        now = clock().awake()
+        self.lease = await self.store.renew(self.lease, clock().now())
+        self.proved_at = now
+
+    async def stay_owner(self) -> None:
+        """
+        Make sure, just before something irrevocable, that the run is still ours.
+
+        A process that was stopped or a machine that slept may have been succeeded meanwhile.
+
+        Raises:
+            RunLocked: Somebody took the run over.
+        """
+        if clock().awake() - self.proved_at > FRESH:
+            await self.prove_owner()
 
     def rivals(self, shard: Shard) -> int:
         """Return how many other shards of ours a batch of this count might belong to."""

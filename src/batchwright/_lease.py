@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from batchwright._clock import clock
 from batchwright.errors import RunLocked
+from batchwright.events import Event, WaitingForOwner
 from batchwright.store import CheckpointStore, Lease, Owner
 
 #: Seconds after the last heartbeat until a lease lapses.
@@ -68,21 +70,46 @@ def may_succeed(lease: Lease, here: Owner, now: datetime) -> bool:
     return (now - lease.beat_at).total_seconds() > LAPSE
 
 
-async def take(store: CheckpointStore, run_id: str) -> tuple[Lease, bool]:
+async def take(
+    store: CheckpointStore, run_id: str, emit: Callable[[Event], None]
+) -> tuple[Lease, bool]:
     """
     Become the owner of the run; tell also whether the owner before is certainly gone.
+
+    An owner on another machine may be dead or alive: its heartbeat is waited for, and where none
+    comes the lease lapses.
 
     Raises:
         RunLocked: Another live process owns it.
     """
-    here, now = myself(), clock().now()
+    here = myself()
     held = await store.read_lease(run_id)
-    if held is not None and not may_succeed(held, here, now):
-        owner = held.owner
-        quiet = max((now - held.beat_at).total_seconds(), 0.0)
-        raise RunLocked(
-            run_id, f"process {owner.pid} on {owner.host}, last heard of {quiet:.0f} s ago"
-        )
+    if held is not None and not may_succeed(held, here, clock().now()):
+        held = await _outwait(store, held, here, emit)
     token = None if held is None else held.token
     gone = held is None or _is_dead(held.owner, here)
-    return await store.acquire(run_id, here, now, replacing=token), gone
+    return await store.acquire(run_id, here, clock().now(), replacing=token), gone
+
+
+async def _outwait(
+    store: CheckpointStore, held: Lease, here: Owner, emit: Callable[[Event], None]
+) -> Lease | None:
+    """Return the lease once it has lapsed; refuse as soon as its owner shows that it lives."""
+    same_machine = held.owner.host == here.host and held.owner.boot == here.boot
+    beat: Lease | None = held
+    while beat is not None and not may_succeed(beat, here, clock().now()):
+        owner, quiet = beat.owner, (clock().now() - beat.beat_at).total_seconds()
+        if same_machine or beat.token != held.token:
+            raise RunLocked(
+                held.run_id,
+                f"process {owner.pid} on {owner.host}, last heard of {max(quiet, 0.0):.0f} s ago",
+            )
+        left = max(LAPSE - quiet, 0.0)
+        emit(
+            WaitingForOwner(
+                run_id=held.run_id, owner=f"process {owner.pid} on {owner.host}", left=left
+            )
+        )
+        await clock().sleep(min(max(left, 0.01), 1.0))
+        beat = await store.read_lease(held.run_id)
+    return beat

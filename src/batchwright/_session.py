@@ -214,7 +214,7 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def _owned(self) -> AsyncIterator[Lease]:
-        lease, self._predecessor_dead = await _lease.take(self._store, self._run_id)
+        lease, self._predecessor_dead = await _lease.take(self._store, self._run_id, self._emit)
         try:
             yield lease
         finally:
@@ -351,9 +351,8 @@ class Session:
         with anyio.CancelScope(shield=True), contextlib.suppress(BatchwrightError):
             shards = await self._store.read_shards(self._run_id)
             live = sum(shard.state is ShardState.LIVE for shard in shards)
-            advice = (
-                f"batchwright resume --run-id {self._run_id} --store {self._options.store_name}"
-            )
+            run_id, store = shlex.quote(self._run_id), shlex.quote(self._options.store_name)
+            advice = f"batchwright resume --run-id {run_id} --store {store}"
             self._emit(RunInterrupted(run_id=self._run_id, live=live, advice=advice))
 
     async def _finished(self, elapsed: float) -> None:

@@ -220,13 +220,20 @@ class Submission:
 
 
 async def upload(ctx: RunContext, shard: Shard) -> AsyncIterator[bytes]:
-    """Yield the request body of *shard* in pages of stored bytes."""
+    """
+    Yield the request body of *shard* in pages of stored bytes.
+
+    Before each page, and before the end that makes the body whole, the run is proved to be ours:
+    an owner that was paused and succeeded cannot finish a create.
+    """
     yield HEAD
     first, after = True, -1
     while page := await ctx.store.read_bodies(ctx.run_id, shard.number, after, PAGE_BYTES):
+        await ctx.stay_owner()
         piece = COMMA.join(entry(body.custom_id, body.body) for body in page)
         yield piece if first else COMMA + piece
         first, after = False, page[-1].seq
+    await ctx.stay_owner()
     yield TAIL
 
 

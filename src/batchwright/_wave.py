@@ -29,7 +29,7 @@ GATHER_INTERVALS = 5
 #: Progress is told at most this often, in seconds, except at the end.
 PROGRESS_EVERY = 0.2
 #: Seconds between two beats of the lease's heart.
-HEARTBEAT = 5.0
+HEARTBEAT = 3.0
 
 _log = logging.getLogger("batchwright")
 
@@ -87,7 +87,7 @@ class Wave:
         """Keep the lease; when somebody took it over, everything here stops."""
         while True:
             await clock().sleep(HEARTBEAT)
-            self._ctx.lease = await self._ctx.store.renew(self._ctx.lease, clock().now())
+            await self._ctx.prove_owner()
 
     async def _conduct(self, tasks: TaskGroup) -> None:
         while True:

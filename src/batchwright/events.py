@@ -37,6 +37,14 @@ class IntakeProgressed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingForOwner(Event):
+    """Another machine owned the run; its lease lapses in `left` seconds unless it shows life."""
+
+    owner: str
+    left: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
     """A wave begins."""
 

@@ -14,7 +14,9 @@ def tell(event: object) -> None:
     print(type(event).__name__, flush=True)
 
 
-async def main(url: str, key: str, store: str, count: int, shard: int) -> None:
+async def main(
+    url: str, key: str, store: str, count: int, shard: int, live: int | None = None
+) -> None:
     asked = (
         (
             f"doc-{i}",
@@ -30,7 +32,7 @@ async def main(url: str, key: str, store: str, count: int, shard: int) -> None:
         runner = BatchRunner(
             client=client,
             store=store,
-            limits=ShardLimits(max_requests=shard),
+            limits=ShardLimits(max_requests=shard, max_live=live),
             polling=Polling(interval=0.02),
             retry=RetryBudget(backoff=0.01),
             on_event=tell,
@@ -39,4 +41,4 @@ async def main(url: str, key: str, store: str, count: int, shard: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])))
+    asyncio.run(main(*sys.argv[1:4], *map(int, sys.argv[4:])))

@@ -55,7 +55,10 @@ def kill_child_at(
         assert child.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("event", "nth"), [("BatchPolled", 3), ("ItemsMerged", 1), ("ShardSubmitted", 2), ("ShardPlanned", 1)])
+@pytest.mark.parametrize(
+    ("event", "nth"),
+    [("BatchPolled", 3), ("ItemsMerged", 1), ("ShardSubmitted", 2), ("ShardPlanned", 1)],
+)
 async def test_killed_and_run_again(tmp_path, event, nth):
     """R11, R12, R32: kill -9 during poll and during harvest; then exactly the missing is sent."""
     store = tmp_path / "run.db"

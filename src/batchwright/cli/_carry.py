@@ -130,7 +130,7 @@ def cancel(*, where: Where, server: Server, manner: Manner, tuning: Tuning) -> N
     async def work(state: Progressing) -> Exit:
         known_store(where.store)
         call = _Call(where, server, manner, tuning, None, state)
-        return await call.carry(lambda r: r.cancel(where.run_id))
+        return await call.carry(lambda r: r.cancel(where.run_id, collect=False))
 
     perform(work, manner)
 

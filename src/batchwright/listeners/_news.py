@@ -47,6 +47,10 @@ def _held(event: events.ShardHeld) -> str:
     )
 
 
+def _waiting(event: events.WaitingForOwner) -> str:
+    return f"{event.owner} owned this run; taking over in {span(event.left)} unless it shows life"
+
+
 def _unknown(event: events.CreateUnknown) -> str:
     return (
         f"sub-batch {event.shard} got no answer to its create ({event.why}); it is looked up, "
@@ -123,6 +127,7 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: start_line,
     events.ShardRefused: _refused,
     events.ShardHeld: _held,
+    events.WaitingForOwner: _waiting,
     events.CreateUnknown: _unknown,
     events.CreateSettled: _settled,
     events.CallRetried: _retried,
