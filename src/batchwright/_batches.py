@@ -74,13 +74,16 @@ def read_time(value: Any) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(value)
-    except ValueError:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def deadline_of(expires_at: datetime | None, created_at: datetime, grace: float) -> datetime:
     """Return when a batch is given up: its own expiry (or 24 h after its creation) plus grace."""
     end = expires_at if expires_at is not None else created_at + WINDOW
-    # An absurd grace must not overflow the calendar.
-    return end + timedelta(seconds=min(grace, 3.0e8))
+    try:
+        # An absurd grace must not overflow the calendar, nor an absurd expiry.
+        return end + timedelta(seconds=min(grace, 3.0e8))
+    except OverflowError:
+        return end

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import anyio
 
 from batchwright._api import CallFailed
-from batchwright._context import REMEDIES, RunContext
+from batchwright._batches import read_batch
+from batchwright._context import REMEDIES, RunContext, is_foreign
+from batchwright._faults import Fault, classify
 from batchwright._harvest import Got, Harvest
 from batchwright._org import OrgLink
 from batchwright._poll import End, Watch
@@ -19,11 +21,14 @@ from batchwright._settle import Settling
 from batchwright._submit import Submission
 from batchwright.errors import BatchwrightError
 from batchwright.events import ShardFailed, ShardHeld
+from batchwright.status import RETENTION
 from batchwright.store import ItemState, Rest, Shard, ShardState
 from batchwright.types import ItemError
 
 #: Most results read at once: each holds a connection and a chunk of lines.
 READERS = 4
+#: Reasons for which a batch was held that end when the server shows it.
+_FOUND_AGAIN = frozenset({"foreign", "not_found"})
 
 
 def _is_doubtful(shard: Shard) -> bool:
@@ -66,9 +71,13 @@ class Carrier:
             self._ctx.wake()
 
     async def _carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
-        org = self._ctx.orgs.get(shard.org)
-        if org is None:
+        org = self._ctx.org_of(shard)
+        if org is None or (_is_doubtful(shard) and is_foreign(shard, org)):
+            # Of a lost create another workspace's list tells nothing: not even its absence.
             return await self._without_org(shard), ()
+        if org.label != shard.org:
+            shard = await self._ctx.move(shard, shard.state, org=org.label)
+            self._ctx.active[shard.number] = shard
         parts: Sequence[Sequence[int]] = ()
         fresh = shard.state is ShardState.PLANNED
         if fresh:
@@ -132,6 +141,9 @@ class Carrier:
             if self.cancel_all and not once:
                 await watch.cancel("user")
             end = await watch.run(at_once=at_once, once=once)
+            if end is End.NOT_YET and shard.reason in _FOUND_AGAIN:
+                # The server does know it, or the right key is back: it is waited for like others.
+                end = await watch.run(at_once=False)
         finally:
             org.queued -= 0 if once else shard.count
         self._ctx.active[shard.number] = watch.shard
@@ -139,6 +151,8 @@ class Carrier:
             return await self._read(org, watch.shard, archived=True)
         if end is End.OVERDUE:
             return await self._read_overdue(org, watch.shard)
+        if end is End.FOREIGN:
+            return await self._hold(watch.shard, "foreign", charge=0)
         if end is End.NOT_FOUND and not once:
             return await self._hold(watch.shard, "not_found", charge=1)
         return watch.shard
@@ -151,11 +165,32 @@ class Carrier:
         async with self._readers:
             harvest = Harvest(self._ctx, org, shard)
             got = await harvest.run()
-            if archived and got in {Got.NOTHING, Got.BROKEN}:
-                return await self._hold(harvest.shard, "archived", charge=1)
+            if got is Got.NOTHING:
+                gone = "archived" if archived else await self._why_gone(org, shard)
+                if gone is not None:
+                    return await self._hold(harvest.shard, gone, charge=1)
             if got in {Got.NOTHING, Got.BROKEN}:
                 await harvest.leave_unread()
         return harvest.shard
+
+    async def _why_gone(self, org: OrgLink, shard: Shard) -> str | None:
+        """
+        Return why the results of an ended batch will never come; `None` where they still may.
+
+        A 404 has many meanings; the batch object tells which, and without it the calendar.
+        """
+        if is_foreign(shard, org):
+            return "foreign"
+        batch_id = shard.batch_id or ""
+        try:
+            reply = await org.call("retrieve", lambda: org.gateway.retrieve(batch_id))
+        except CallFailed as failed:
+            if classify(failed.failure) is not Fault.NOT_FOUND:
+                return None
+            old = shard.created_at is not None and org.now() >= shard.created_at + RETENTION
+            return "archived" if old else "not_found"
+        batch = read_batch(reply.data)
+        return "archived" if batch is not None and batch.archived_at is not None else None
 
     async def _read_overdue(self, org: OrgLink, shard: Shard) -> Shard:
         """Read what there is of a batch that did not end; keep the rest for a person."""

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from batchwright._clock import clock
+from batchwright._lookout import Lookout
 from batchwright._org import OrgLink
 from batchwright.config import Polling, RetryBudget, ShardLimits
 from batchwright.events import Event, OrgPaused
@@ -73,6 +74,8 @@ class RunContext:
     #: Largest body this server takes, learned from a 413; never above the limit set.
     max_bytes: int = 0
     wave: int = 0
+    #: Where the states of an org's batches are read.
+    lookouts: Mapping[str, Lookout] = field(init=False)
     #: Set by whatever changes something the conductor should look at.
     changed: anyio.Event = field(default_factory=anyio.Event)
     #: Status of live batches as last seen, for displays.
@@ -80,6 +83,9 @@ class RunContext:
 
     def __post_init__(self) -> None:
         self.max_bytes = self.max_bytes or self.limits.max_bytes
+        self.lookouts = {
+            label: Lookout(org, self.polling.interval) for label, org in self.orgs.items()
+        }
 
     #: Whether whoever owned the run before this process certainly sends no more.
     predecessor_dead: bool = True
@@ -114,6 +120,16 @@ class RunContext:
         """
         if clock().awake() - self.proved_at > FRESH:
             await self.prove_owner()
+
+    def org_of(self, shard: Shard) -> OrgLink | None:
+        """Return the org that can read *shard*: of its label, or now labelled otherwise."""
+        named = self.orgs.get(shard.org)
+        if named is not None and not is_foreign(shard, named):
+            return named
+        workspace = shard.facts.get("workspace")
+        if workspace is None:
+            return named
+        return next((o for o in self.orgs.values() if o.workspace == workspace), named)
 
     def rivals(self, shard: Shard) -> int:
         """Return how many other shards of ours a batch of this count might belong to."""
@@ -192,6 +208,12 @@ class RunContext:
                 ]
             )
         return settled
+
+
+def is_foreign(shard: Shard, org: OrgLink) -> bool:
+    """Tell whether *shard* was sent into another workspace than the one *org* sees."""
+    workspace = shard.facts.get("workspace")
+    return None not in {workspace, org.workspace} and workspace != org.workspace
 
 
 _STATUS: Mapping[ItemState, Status] = {

@@ -127,7 +127,9 @@ def classify(failure: Failure) -> Fault:
         return _create_refused(failure)
     if status == 404:
         return Fault.NOT_FOUND
-    return Fault.ENVELOPE if status in {400, 422} else Fault.MOMENT
+    # A cancel that conflicts with what the batch is by now will go on doing so.
+    definite = {400, 409, 422} if failure.call == "cancel" else {400, 422}
+    return Fault.ENVELOPE if status in definite else Fault.MOMENT
 
 
 def _unanswered(failure: Failure) -> Fault:

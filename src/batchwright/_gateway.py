@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
@@ -92,7 +92,8 @@ class SdkGateway:
                 "asynchronous, and Bedrock, Vertex and Foundry clients have no Message Batches"
             )
         self._client: AsyncAnthropic = client.with_options(max_retries=0)
-        self.base_url = str(client.base_url).rstrip("/")
+        # It is told in logs, stores and reports, so a password in it must not be.
+        self.base_url = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
         version = client.default_headers.get("anthropic-version")
         self.api_version = version if isinstance(version, str) else "unknown"
 
@@ -349,9 +350,11 @@ def _excerpt(text: str) -> str:
 
 def _date_of(value: str | None) -> datetime | None:
     try:
-        return parsedate_to_datetime(value) if value else None
+        date = parsedate_to_datetime(value) if value else None
     except ValueError:
         return None
+    # "-0000" is read as a time without a zone.
+    return date.replace(tzinfo=UTC) if date is not None and date.tzinfo is None else date
 
 
 def _number_of(value: str | None) -> float | None:

@@ -22,7 +22,7 @@ from batchwright._faults import Fault, classify
 from batchwright._judge import judge_settlements
 from batchwright._lines import Line, LineSplitter, Reading, parse_line, settle_line
 from batchwright._org import OrgLink
-from batchwright._pace import backoff
+from batchwright._pace import retry_wait
 from batchwright.events import Anomaly, BatchHarvested, ItemsMerged, ResultsReread
 from batchwright.store import FINAL, ItemState, Member, Settled, Settlement, Shard, ShardState
 from batchwright.types import ItemError
@@ -76,6 +76,7 @@ class Harvest:
         self._by_seq: Mapping[int, Member] = {}
         self._tally = _Tally()
         self._why = ""
+        self._asked_wait: float | None = None
         self._reading = Reading(
             org=org.label,
             batch_id=shard.batch_id,
@@ -129,7 +130,8 @@ class Harvest:
                     why=self._why,
                 )
             )
-            await clock().sleep(backoff(attempt, self._ctx.retry, clock().random()))
+            chance = clock().random()
+            await clock().sleep(retry_wait(attempt, self._asked_wait, self._ctx.retry, chance))
         raise AssertionError("the loop returns on its last attempt")
 
     async def _read_once(self) -> Got:
@@ -145,11 +147,13 @@ class Harvest:
         missing = self._missing()
         if not missing:
             return Got.ALL
+        self._asked_wait = None
         self._why = f"{len(missing)} of {len(self._members)} ids have no line"
         return Got.SHORT
 
     def _broken(self, failed: CallFailed) -> Got:
         self._why = str(failed.failure)
+        self._asked_wait = failed.failure.retry_after
         fault = classify(failed.failure)
         if fault is Fault.ACCOUNT:
             self._org.shut = True

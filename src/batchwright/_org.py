@@ -67,6 +67,8 @@ class OrgLink:
         self.shut = False
         #: Requests inside live batches, by our own books.
         self.queued = 0
+        #: Requests in live batches at which the server said that its queue is full, as learned.
+        self.full_at: int | None = None
         self.organization: str | None = None
         self.workspace: str | None = None
         self.gate = CreateGate()

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from batchwright._api import CallFailed, Reply
 from batchwright._batches import KNOWN_STATUSES, BatchObject, deadline_of, read_batch
 from batchwright._clock import clock
-from batchwright._context import RunContext
+from batchwright._context import RunContext, is_foreign
 from batchwright._faults import Failure, Fault, classify
 from batchwright._org import OrgLink
 from batchwright._pace import poll_gap
@@ -30,6 +30,8 @@ from batchwright.store import Shard, ShardState
 #: A batch we created may be invisible for a while; it is believed gone after this many intervals
 #: of nothing but 404 (10 minutes at the default interval).
 NOT_FOUND_INTERVALS = 10
+#: … and after so many such answers: a suspended machine or an outage in between is no answer.
+NOT_FOUND_LOOKS = 5
 #: How long a batch that is overdue may take to end after our cancel, in intervals.
 CANCEL_INTERVALS = 10
 #: Failed looks do not tell on the batch: only the deadline bounds them.
@@ -45,6 +47,8 @@ class End(Enum):
     OVERDUE = auto()
     #: The server does not know it, for longer than that may take.
     NOT_FOUND = auto()
+    #: The server does not know it, and it was sent into another workspace.
+    FOREIGN = auto()
     #: The org was stopped; the batch goes on without us.
     STOPPED = auto()
     #: It was only to be looked at once, and it has not ended.
@@ -61,9 +65,12 @@ class Watch:
         self.shard = shard
         self.batch: BatchObject | None = None
         self._id: str = shard.batch_id
+        self._lookout = ctx.lookouts[org.label]
         self._looks = 0
         self._hint: float | None = None
+        self._asked_wait = 0.0
         self._missing_since: float | None = None
+        self._missing_looks = 0
         self._warned: set[str] = set()
 
     async def run(self, *, at_once: bool, once: bool = False) -> End:
@@ -73,17 +80,28 @@ class Watch:
         With *at_once* the first look does not wait (a batch of an earlier process may have ended
         meanwhile); with *once* there is only that look.
         """
+        self._lookout.watch(self._id)
+        try:
+            return await self._watch(at_once=at_once, once=once)
+        finally:
+            self._lookout.forget(self._id)
+
+    async def _watch(self, *, at_once: bool, once: bool) -> End:
         if not at_once:
             await self._pause(self._deadline())
         while True:
-            end = await self._look()
+            # The last look is always a fresh one.
+            last = self._org.now() >= self._deadline()
+            end = await self._look(directly=last or once)
             if end is not None:
                 return end
             if once:
                 return End.NOT_YET
             deadline = self._deadline()
             if self._org.now() >= deadline:
-                return await self._overdue()
+                if last:
+                    return await self._overdue()
+                continue
             await self._pause(deadline)
 
     def _deadline(self) -> datetime:
@@ -93,19 +111,20 @@ class Watch:
     async def _pause(self, until: datetime) -> None:
         """Wait for the next look; the last one falls on the deadline, not after it."""
         gap = poll_gap(self._looks, self._hint, self._ctx.polling, clock().random())
+        gap = max(gap, self._asked_wait)
         left = (until - self._org.now()).total_seconds()
         # Never a busy loop, however the clocks may jump.
         await clock().sleep(max(min(gap, left), min(gap, 0.001)))
 
     # -- a look -------------------------------------------------------------------------------
 
-    async def _look(self) -> End | None:
+    async def _look(self, *, directly: bool = False) -> End | None:
         """Look once; return an end, or `None` where the batch is still on its way."""
         if self._org.shut:
             return End.STOPPED
         self._looks += 1
         try:
-            reply = await self._org.call("retrieve", lambda: self._org.gateway.retrieve(self._id))
+            reply = await self._lookout.look(self._id, directly=directly)
         except CallFailed as failed:
             return self._failed(failed.failure)
         batch = read_batch(reply.data)
@@ -116,6 +135,8 @@ class Watch:
 
     async def _seen(self, batch: BatchObject, reply: Reply) -> End | None:
         self._missing_since = None
+        self._missing_looks = 0
+        self._asked_wait = 0.0
         self._hint = reply.retry_after
         first = self.batch is None
         self.batch = batch
@@ -161,17 +182,26 @@ class Watch:
 
     def _failed(self, failure: Failure) -> End | None:
         fault = classify(failure)
+        self._asked_wait = failure.retry_after or 0.0
         if fault is Fault.ACCOUNT:
             self._org.shut = True
             self._ctx.halt(self._org, "account", str(failure))
             return End.STOPPED
         if fault is Fault.NOT_FOUND:
-            now = clock().monotonic()
-            self._missing_since = now if self._missing_since is None else self._missing_since
-            if now - self._missing_since >= NOT_FOUND_INTERVALS * self._ctx.polling.interval:
+            if is_foreign(self.shard, self._org):
+                return End.FOREIGN
+            if self._is_gone():
                 return End.NOT_FOUND
         self._tell_failure(str(failure))
         return None
+
+    def _is_gone(self) -> bool:
+        """Note that the batch was not found, and tell whether that has been so for long enough."""
+        now = clock().monotonic()
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        self._missing_looks += 1
+        long = now - self._missing_since >= NOT_FOUND_INTERVALS * self._ctx.polling.interval
+        return long and self._missing_looks >= NOT_FOUND_LOOKS
 
     # -- the deadline -------------------------------------------------------------------------
 
@@ -191,7 +221,7 @@ class Watch:
         end = clock().monotonic() + CANCEL_INTERVALS * self._ctx.polling.interval
         while clock().monotonic() < end:
             await clock().sleep(self._ctx.polling.interval)
-            found = await self._look()
+            found = await self._look(directly=True)
             if found is not None:
                 return found
         return End.OVERDUE

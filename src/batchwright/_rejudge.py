@@ -4,6 +4,8 @@ What a wave does before it sends anything: stored answers are judged again, wait
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from batchwright._context import RunContext
 from batchwright._judge import judge_settlements
 from batchwright._lines import flag_of, tokens_of
@@ -21,15 +23,20 @@ async def judge_again(ctx: RunContext) -> None:
 
     Without a validator they are accepted as they are.
     """
+    async for chunk in _chunks(pages(ctx.store, ctx.run_id, reason="validator")):
+        await _judge_chunk(ctx, chunk)
+
+
+async def _chunks(rows: AsyncIterator[Row]) -> AsyncIterator[list[Row]]:
+    """Yield *rows* in chunks; what becomes of a chunk does not disturb the paging by position."""
     chunk: list[Row] = []
-    rows = [row async for row in pages(ctx.store, ctx.run_id, reason="validator")]
-    for row in rows:
+    async for row in rows:
         chunk.append(row)
         if len(chunk) >= CHUNK:
-            await _judge_chunk(ctx, chunk)
+            yield chunk
             chunk = []
     if chunk:
-        await _judge_chunk(ctx, chunk)
+        yield chunk
 
 
 async def _judge_chunk(ctx: RunContext, rows: list[Row]) -> None:
@@ -74,10 +81,10 @@ def _member(row: Row) -> Member:
 async def cancel_waiting(ctx: RunContext) -> None:
     """End the items that wait to be sent as `unresolved: canceled`."""
     error = ItemError(type="canceled", message="the run was canceled before this item was sent")
-    chunk: list[Row] = []
-    waiting = [row async for row in pages(ctx.store, ctx.run_id) if row.state is ItemState.PENDING]
-    for start in range(0, len(waiting), CHUNK):
-        chunk = waiting[start : start + CHUNK]
+    async for rows in _chunks(pages(ctx.store, ctx.run_id)):
+        chunk = [row for row in rows if row.state is ItemState.PENDING]
+        if not chunk:
+            continue
         settlements = [
             Settlement(
                 seq=row.seq,

@@ -205,7 +205,7 @@ class Settling:
             batch_id=batch.id,
             created_at=batch.created_at or self._sent,
             expires_at=batch.expires_at,
-            facts={"adopted": True},
+            facts={"adopted": True, "workspace": self._org.workspace},
         )
 
     async def _absent(self) -> Shard:

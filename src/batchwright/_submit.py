@@ -56,7 +56,7 @@ class Submission:
             self._shard,
             ShardState.SENDING,
             sent_at=self._org.now(),
-            facts={"server_clock": self._org.time.known},
+            facts={"server_clock": self._org.time.known, "workspace": self._org.workspace},
         )
         try:
             with anyio.CancelScope(shield=True):
@@ -89,8 +89,11 @@ class Submission:
             batch_id=batch.id,
             created_at=batch.created_at or self._org.now(),
             expires_at=batch.expires_at,
+            facts={"workspace": self._org.workspace},
         )
         self._org.gate.open()
+        if self._org.full_at is not None:
+            self._org.full_at = max(self._org.full_at, self._org.queued + self._shard.count)
         self._ctx.emit(
             ShardSubmitted(
                 run_id=self._ctx.run_id,
@@ -148,6 +151,8 @@ class Submission:
         wait = retry_wait(self._tries, failure.retry_after, retry, clock().random())
         self._org.tell_retry("create", self._tries, wait, str(failure))
         if fault is Fault.BUSY:
+            if others_live:
+                self._org.full_at = self._org.queued
             self._org.gate.close(wait)
         else:
             await clock().sleep(wait)

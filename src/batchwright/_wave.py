@@ -189,7 +189,14 @@ class Wave:
     def _most(self, org: OrgLink) -> int:
         """Return the most items that the next shard of *org* may hold."""
         most = self._ctx.limits.max_requests
-        return most if org.max_queued is None else min(most, org.max_queued - self._load(org))
+        load = self._load(org)
+        if org.max_queued is not None:
+            most = min(most, org.max_queued - load)
+        if org.full_at is None or load < org.full_at:
+            return most
+        # Beyond what the queue took before only one shard at a time finds out whether it has grown.
+        probing = any(s.org == org.label and s.state in _UNSENT for s in self._ctx.active.values())
+        return 0 if probing else most
 
     async def _start_cut(self, tasks: TaskGroup, org: OrgLink, headers: str, piece: Cut) -> None:
         plan = ShardPlan(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -31,6 +32,8 @@ from batchwright.types import ON_REQUEST
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
+
+_log = logging.getLogger("batchwright")
 
 DEFAULT_RUN = "default"
 #: Label of the one org where the caller gives only a client, or nothing.
@@ -192,8 +195,13 @@ class BatchRunner:
 
     def _emit(self, event: Event) -> None:
         log_event(event)
-        if self._on_event is not None:
+        if self._on_event is None:
+            return
+        try:
             self._on_event(event)
+        except Exception:
+            # Whoever looks on must not stop what it looks at: batches are alive, and paid for.
+            _log.exception("on_event raised while it was told %s", type(event).__name__)
 
     # -- running ------------------------------------------------------------------------------
 

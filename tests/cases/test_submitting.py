@@ -13,6 +13,17 @@ from pathlib import Path
 
 import anthropic
 import pytest
+from tests.support import (
+    EAGER,
+    FAST,
+    Heard,
+    assert_conserved,
+    assert_own_answers,
+    items,
+    params,
+    runner_on,
+    sent,
+)
 
 from batchwright import BatchRunner, Item, RetryBudget, ShardLimits
 from batchwright.events import (
@@ -36,18 +47,6 @@ from batchwright.simulator import (
     errored,
 )
 from batchwright.testing import simulate
-
-from tests.support import (
-    EAGER,
-    FAST,
-    Heard,
-    assert_conserved,
-    assert_own_answers,
-    items,
-    params,
-    runner_on,
-    sent,
-)
 
 CHILD = Path(__file__).parents[1] / "runs" / "child.py"
 
@@ -626,3 +625,16 @@ def test_the_constants_of_this_file_are_used():
     """The fast polling of these tests is below the server's hint on purpose."""
     assert FAST.interval < 1.0
     assert BatchRunner(store="memory://", polling=FAST) is not None
+
+
+async def test_c10_the_cap_of_the_queue_is_learned():
+    """After the first refusal only one shard at a time goes beyond what the queue took."""
+    settings = WorldSettings(max_queued=40, duration=(3_000, 6_000))
+    limits = ShardLimits(max_requests=10)
+    async with simulate(settings=settings) as sim, runner_on(sim, limits=limits) as runner:
+        result = await runner.run(items(400))
+
+        assert result.complete
+        assert set(sent(sim).values()) == {1}
+        refused = [call for call in sim.calls("create") if call.status == 429]
+        assert len(refused) < 3 * 40
