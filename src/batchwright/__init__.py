@@ -4,64 +4,253 @@ Run any number of Claude requests through the Message Batches API.
 Each item ends with exactly one recorded outcome; see `BatchRunner`.
 """
 
-from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
-from batchwright.errors import (
-    BatchwrightError,
-    ChangedItem,
-    ConfigurationError,
-    DuplicateItem,
-    IncompleteRun,
-    IntakeError,
-    MassRefusal,
-    OtherRun,
-    RunLocked,
-    SchemaTooNew,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-)
-from batchwright.policy import DispatchPolicy, Stay, Switch, WaveSnapshot
-from batchwright.report import RunReport
-from batchwright.result import RunResult
-from batchwright.runner import BatchRunner, run
-from batchwright.status import RunStatus
-from batchwright.store import CheckpointStore
-from batchwright.types import Item, ItemError, Outcome
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from batchwright.config import (
+        Org,
+        Polling,
+        RetryBudget,
+        ShardLimits,
+        SyncLimits,
+    )
+    from batchwright.errors import (
+        BatchwrightError,
+        ChangedItem,
+        ConfigurationError,
+        DuplicateItem,
+        IncompleteRun,
+        IntakeError,
+        MassRefusal,
+        OtherRun,
+        RunLocked,
+        SchemaTooNew,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+        StoreFull,
+    )
+    from batchwright.events import (
+        Anomaly,
+        BatchCanceled,
+        BatchEnded,
+        BatchHarvested,
+        BatchPolled,
+        CallRetried,
+        CreateSettled,
+        CreateUnknown,
+        DeadlineExceeded,
+        Event,
+        IntakeProgressed,
+        ItemsMerged,
+        OrgPaused,
+        PollFailed,
+        Progressed,
+        ResultsReread,
+        RunFinished,
+        RunInterrupted,
+        RunStarted,
+        ShardFailed,
+        ShardHeld,
+        ShardPlanned,
+        ShardRefused,
+        ShardSubmitted,
+        StatusUnknown,
+        SwitchDecided,
+        ValidatorBroke,
+        WaitingForOwner,
+        WaveLooksWedged,
+    )
+    from batchwright.items import (
+        items_from_jsonl,
+    )
+    from batchwright.policy import (
+        DispatchPolicy,
+        Stay,
+        Switch,
+        WaveSnapshot,
+    )
+    from batchwright.report import (
+        RunReport,
+    )
+    from batchwright.result import (
+        RunResult,
+    )
+    from batchwright.runner import (
+        BatchRunner,
+        run,
+    )
+    from batchwright.status import (
+        RunStatus,
+    )
+    from batchwright.store import (
+        CheckpointStore,
+    )
+    from batchwright.types import (
+        Item,
+        ItemError,
+        Outcome,
+    )
 
 __version__ = "0.1.0"
 
+# Names are loaded when first asked for: the SDK behind them takes a second to import, and neither
+# `batchwright --help` nor pytest (which loads our fixture everywhere) should wait for it.
+_HOMES = {
+    "batchwright.config": (
+        "Org",
+        "Polling",
+        "RetryBudget",
+        "ShardLimits",
+        "SyncLimits",
+    ),
+    "batchwright.errors": (
+        "BatchwrightError",
+        "ChangedItem",
+        "ConfigurationError",
+        "DuplicateItem",
+        "IncompleteRun",
+        "IntakeError",
+        "MassRefusal",
+        "OtherRun",
+        "RunLocked",
+        "SchemaTooNew",
+        "StoreBusy",
+        "StoreCorrupt",
+        "StoreError",
+        "StoreFull",
+    ),
+    "batchwright.events": (
+        "Anomaly",
+        "BatchCanceled",
+        "BatchEnded",
+        "BatchHarvested",
+        "BatchPolled",
+        "CallRetried",
+        "CreateSettled",
+        "CreateUnknown",
+        "DeadlineExceeded",
+        "Event",
+        "IntakeProgressed",
+        "ItemsMerged",
+        "OrgPaused",
+        "PollFailed",
+        "Progressed",
+        "ResultsReread",
+        "RunFinished",
+        "RunInterrupted",
+        "RunStarted",
+        "ShardFailed",
+        "ShardHeld",
+        "ShardPlanned",
+        "ShardRefused",
+        "ShardSubmitted",
+        "StatusUnknown",
+        "SwitchDecided",
+        "ValidatorBroke",
+        "WaitingForOwner",
+        "WaveLooksWedged",
+    ),
+    "batchwright.items": ("items_from_jsonl",),
+    "batchwright.policy": (
+        "DispatchPolicy",
+        "Stay",
+        "Switch",
+        "WaveSnapshot",
+    ),
+    "batchwright.report": ("RunReport",),
+    "batchwright.result": ("RunResult",),
+    "batchwright.runner": (
+        "BatchRunner",
+        "run",
+    ),
+    "batchwright.status": ("RunStatus",),
+    "batchwright.store": ("CheckpointStore",),
+    "batchwright.types": (
+        "Item",
+        "ItemError",
+        "Outcome",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 __all__ = [
+    "Anomaly",
+    "BatchCanceled",
+    "BatchEnded",
+    "BatchHarvested",
+    "BatchPolled",
     "BatchRunner",
     "BatchwrightError",
+    "CallRetried",
     "ChangedItem",
     "CheckpointStore",
     "ConfigurationError",
+    "CreateSettled",
+    "CreateUnknown",
+    "DeadlineExceeded",
     "DispatchPolicy",
     "DuplicateItem",
+    "Event",
     "IncompleteRun",
     "IntakeError",
+    "IntakeProgressed",
     "Item",
     "ItemError",
+    "ItemsMerged",
     "MassRefusal",
     "Org",
+    "OrgPaused",
     "OtherRun",
     "Outcome",
+    "PollFailed",
     "Polling",
+    "Progressed",
+    "ResultsReread",
     "RetryBudget",
+    "RunFinished",
+    "RunInterrupted",
     "RunLocked",
     "RunReport",
     "RunResult",
+    "RunStarted",
     "RunStatus",
     "SchemaTooNew",
+    "ShardFailed",
+    "ShardHeld",
     "ShardLimits",
+    "ShardPlanned",
+    "ShardRefused",
+    "ShardSubmitted",
+    "StatusUnknown",
     "Stay",
     "StoreBusy",
     "StoreCorrupt",
     "StoreError",
     "StoreFull",
     "Switch",
+    "SwitchDecided",
     "SyncLimits",
+    "ValidatorBroke",
+    "WaitingForOwner",
+    "WaveLooksWedged",
     "WaveSnapshot",
+    "items_from_jsonl",
     "run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module where it lives."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

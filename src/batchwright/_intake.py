@@ -42,6 +42,9 @@ _CALL_OPTIONS = {
     "timeout": "a batch has no per-request timeout; drop it",
 }
 
+#: Levels of nesting that are looked into; no request of the API comes near.
+MAX_DEPTH = 100
+
 _ORJSON_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
@@ -233,8 +236,8 @@ def _known_object(value: Any) -> Any:
 
 def _find_fault(value: Any, path: str, depth: int = 0) -> str | None:
     """Return what is not JSON in *value*, with its path, or `None`."""
-    if depth > 250:
-        return f"{path[:80]}… is nested too deep"
+    if depth > MAX_DEPTH:
+        return f"{path[:80]}… is nested more than {MAX_DEPTH} levels deep; flatten it"
     if isinstance(value, Mapping):
         return _fault_in_mapping(value, path, depth)
     if isinstance(value, list | tuple):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from batchwright._json import load_json
@@ -125,6 +126,9 @@ class Outcome:
         answer = self.answer
         if answer is None:
             return None
+        if _build_message is None:
+            # Outcomes may be read in a process that never talked to the API.
+            import_module("batchwright._gateway")
         assert _build_message is not None, "the gateway lends the builder when it is imported"
         return _build_message(answer)
 

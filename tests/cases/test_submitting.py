@@ -629,12 +629,23 @@ def test_the_constants_of_this_file_are_used():
 
 async def test_c10_the_cap_of_the_queue_is_learned():
     """After the first refusal only one shard at a time goes beyond what the queue took."""
-    settings = WorldSettings(max_queued=40, duration=(3_000, 6_000))
-    limits = ShardLimits(max_requests=10)
+
+    def queue(call: Call) -> Error | None:
+        now = sim.world.now()
+        alive = [b for b in sim.world.batches.values() if b.status(now) != "ended"]
+        full = sum(len(b.requests) for b in alive) + len(call.custom_ids) > 40
+        return Error(429, retry_after=0.05) if full else None
+
+    settings = WorldSettings(duration=(3_000, 6_000))
+    limits = ShardLimits(max_requests=10, concurrency=8)
     async with simulate(settings=settings) as sim, runner_on(sim, limits=limits) as runner:
-        result = await runner.run(items(400))
+        sim.on("create", queue)
+        result = await runner.run(items(200))
 
         assert result.complete
         assert set(sent(sim).values()) == {1}
+        planned = len(result.report.batches)
         refused = [call for call in sim.calls("create") if call.status == 429]
-        assert len(refused) < 3 * 40
+        # Without the learned cap eight shards would wait and probe at any time.
+        assert planned == 20
+        assert len(refused) < 100
