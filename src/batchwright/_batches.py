@@ -7,7 +7,7 @@ status this version does not know is waited out, and results that have an addres
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -87,3 +87,9 @@ def deadline_of(expires_at: datetime | None, created_at: datetime, grace: float)
         return end + timedelta(seconds=min(grace, 3.0e8))
     except OverflowError:
         return end
+
+
+def oldest(batches: Iterable[BatchObject]) -> datetime | None:
+    """Return the earliest creation time among *batches*."""
+    times = [batch.created_at for batch in batches if batch.created_at is not None]
+    return min(times, default=None)

@@ -31,7 +31,7 @@ READERS = 4
 _FOUND_AGAIN = frozenset({"foreign", "not_found"})
 
 
-def _is_doubtful(shard: Shard) -> bool:
+def is_doubtful(shard: Shard) -> bool:
     """Tell whether the server may have a batch of this shard that we have no id of."""
     held = shard.state is ShardState.HELD and shard.reason == "ambiguous"
     return shard.batch_id is None and (shard.state is ShardState.SENDING or held)
@@ -72,7 +72,7 @@ class Carrier:
 
     async def _carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
         org = self._ctx.org_of(shard)
-        if org is None or (_is_doubtful(shard) and is_foreign(shard, org)):
+        if org is None or (is_doubtful(shard) and is_foreign(shard, org)):
             # Of a lost create another workspace's list tells nothing: not even its absence.
             return await self._without_org(shard), ()
         if org.label != shard.org:
@@ -103,7 +103,7 @@ class Carrier:
         self, org: OrgLink, shard: Shard, *, own: bool, settling: Settling | None = None
     ) -> Shard:
         """Look up a create that got no answer; hold the shard where that decides nothing."""
-        if not _is_doubtful(shard):
+        if not is_doubtful(shard):
             return shard
         self._ctx.doubtful.add(shard.number)
         self._ctx.active[shard.number] = shard
@@ -202,7 +202,7 @@ class Carrier:
     # -- where it cannot go on ----------------------------------------------------------------
 
     async def _without_org(self, shard: Shard) -> Shard:
-        if _is_doubtful(shard):
+        if is_doubtful(shard):
             return await self._hold(shard, "ambiguous", charge=0)
         return await self._hold(shard, "foreign", charge=0)
 

@@ -7,7 +7,7 @@ holds. That makes a candidate; the proof is the first result line, whose `custom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -117,9 +117,3 @@ def assess(doubt: Doubt, listing: Listing) -> Finding:
     if found or not doubt.overdue:
         return Finding(Next.WAIT, tuple(found))
     return Finding(Next.ABSENT)
-
-
-def oldest(batches: Iterable[BatchObject]) -> datetime | None:
-    """Return the earliest creation time among *batches*."""
-    times = [batch.created_at for batch in batches if batch.created_at is not None]
-    return min(times, default=None)

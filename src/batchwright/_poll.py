@@ -226,9 +226,9 @@ class Watch:
                 return found
         return End.OVERDUE
 
-    async def cancel(self, by: str) -> None:
+    async def cancel(self, by: str) -> Failure | None:
         """
-        Ask the server to cancel, and remember who asked.
+        Ask the server to cancel, and remember who asked; return why it refused.
 
         The wish is durable before the call, since it decides what a canceled line means. A refusal
         is no error: the batch may just have ended, and its lines will tell.
@@ -238,8 +238,9 @@ class Watch:
             await self._org.call("cancel", lambda: self._org.gateway.cancel(self._id))
         except CallFailed as failed:
             self._tell_failure(f"cancel: {failed.failure}")
-        else:
-            self._tell_cancel(by)
+            return failed.failure
+        self._tell_cancel(by)
+        return None
 
     # -- telling ------------------------------------------------------------------------------
 

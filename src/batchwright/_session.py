@@ -15,13 +15,16 @@ import anyio
 from batchwright import _lease
 from batchwright._api import CallFailed, Gateway
 from batchwright._backlog import Backlog
+from batchwright._carry import is_doubtful
 from batchwright._clock import clock
 from batchwright._context import Judge, RunContext
 from batchwright._faults import Fault, classify
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
 from batchwright._org import OrgLink
+from batchwright._recover import Recovery
 from batchwright._rejudge import cancel_waiting, judge_again
+from batchwright._stop import request_cancels
 from batchwright._wave import Wave, progress_of
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
@@ -29,7 +32,7 @@ from batchwright.events import Event, LiveBatch, RunFinished, RunInterrupted, Ru
 from batchwright.policy import DispatchPolicy
 from batchwright.report import RunReport, build_report
 from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
-from batchwright.status import RunStatus, kept_until
+from batchwright.status import CancelsRequested, RunStatus, kept_until
 from batchwright.store import (
     CheckpointStore,
     ItemState,
@@ -107,6 +110,7 @@ class Session:
         self,
         *,
         resubmit: frozenset[str] = frozenset(),
+        adopt: Mapping[str, int] | None = None,
         collect: bool = True,
         cancel: bool = False,
     ) -> RunResult:
@@ -119,8 +123,57 @@ class Session:
             )
         async with self._owned() as lease:
             orgs = self._links()
+            for batch_id, number in (adopt or {}).items():
+                await self._adopt(lease, batch_id, number)
             done = await self._wave(lease, orgs, resubmit=resubmit, cancel=cancel)
             return await self._result(done, collect=collect)
+
+    async def recover(self, items: Items, *, collect: bool) -> RunResult:
+        """Read *items* and look for their answers among the batches on the server."""
+        began = clock().monotonic()
+        async with self._owned() as lease:
+            orgs = self._links()
+            intake = await self._ingest(items, lease, orgs)
+            ctx = self._context(lease, orgs, None)
+            await self._take_back_unsent(ctx)
+            groups = await self._store.start_wave(lease, frozenset())
+            info = await self._started(ctx, Backlog.of(groups, began), [])
+            ctx.wave = info.wave
+            for org in orgs.values():
+                await _greet(ctx, org)
+            recovery = Recovery(ctx, groups)
+            await recovery.run()
+            await self._finished(clock().monotonic() - began)
+            stops = [org.stop for org in orgs.values() if org.shut and org.stop is not None]
+            told = [(stop.reason, stop.message) for stop in stops]
+            told += [("not recovered", text) for text in recovery.left]
+            return await self._result(_Done(tuple(told), intake), collect=collect)
+
+    async def _adopt(self, lease: Lease, batch_id: str, number: int) -> None:
+        """Take a person's word for the batch a lost create made; its lines must prove it."""
+        shards = {shard.number: shard for shard in await self._store.read_shards(self._run_id)}
+        shard = shards.get(number)
+        if shard is None or not is_doubtful(shard):
+            doubtful = [str(n) for n, shard in shards.items() if is_doubtful(shard)]
+            raise ConfigurationError(
+                f"sub-batch {number} of run {self._run_id!r} is not in doubt, so no batch can be "
+                f"adopted for it; in doubt are: {', '.join(doubtful) or 'none'}"
+            )
+        await self._store.move_shard(
+            lease,
+            number,
+            expect=frozenset({shard.state}),
+            to=ShardState.LIVE,
+            reason=None,
+            batch_id=batch_id,
+            facts={"adopted": True},
+        )
+
+    async def request_cancel(self, timeout: float) -> CancelsRequested:  # noqa: ASYNC109
+        """Ask the server to cancel every live batch, and return without waiting for the ends."""
+        await self._known()
+        async with self._owned() as lease:
+            return await request_cancels(self._context(lease, self._links(), None), timeout)
 
     async def stream(self, items: Items, deliver: Deliver) -> None:
         """Read *items*, conduct a wave, and hand over each outcome once."""

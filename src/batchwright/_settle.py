@@ -7,24 +7,24 @@ for a person, and looked at again in every later wave.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from datetime import timedelta
 
 from batchwright._api import CallFailed
-from batchwright._batches import WINDOW, BatchObject, read_batch
+from batchwright._batches import WINDOW, BatchObject, oldest
 from batchwright._clock import clock
 from batchwright._context import RunContext
-from batchwright._doubt import SLACK, Doubt, Finding, Listing, Next, assess, oldest
+from batchwright._doubt import SLACK, Doubt, Finding, Listing, Next, assess
 from batchwright._faults import Failure, Fault, classify
 from batchwright._gateway import CREATE_TIMEOUT
-from batchwright._lines import LineSplitter, parse_line
 from batchwright._org import OrgLink
+from batchwright._shelf import custom_ids, list_page
 from batchwright.events import CreateSettled
 from batchwright.store import FINAL, ItemState, Settlement, Shard, ShardState
 
 #: A batch that was made is listed after so many polling intervals at the latest.
 VISIBLE_INTERVALS = 5
-#: Batches of one page, and pages of one lookup: a workspace may hold thousands of foreign ones.
-PAGE = 1_000
+#: Pages of one lookup: a workspace may hold thousands of foreign batches.
 MAX_PAGES = 20
 #: Looks that may fail in a row before the shard is held.
 MAX_FAILURES = 5
@@ -123,7 +123,7 @@ class Settling:
         cursor: str | None = None
         complete = False
         for _ in range(MAX_PAGES):
-            page, cursor = await self._page(cursor)
+            page, cursor = await list_page(self._org, cursor)
             found.extend(page)
             earliest = oldest(page)
             complete = cursor is None or (earliest is not None and earliest < self._sent - SLACK)
@@ -136,16 +136,6 @@ class Settling:
             strangers=frozenset(self._strangers),
             ours=frozenset(self._ours),
         )
-
-    async def _page(self, after: str | None) -> tuple[list[BatchObject], str | None]:
-        reply = await self._org.call(
-            "list", lambda: self._org.gateway.list(limit=PAGE, after_id=after)
-        )
-        data = reply.data.get("data")
-        rows = data if isinstance(data, list) else []
-        batches = [b for row in rows if isinstance(row, dict) and (b := read_batch(row))]
-        more = bool(reply.data.get("has_more")) and bool(batches)
-        return batches, batches[-1].id if more else None
 
     async def _check(self, batch: BatchObject) -> None:
         """Read the first result line of an ended batch: its custom_id is ours or it is not."""
@@ -181,18 +171,11 @@ class Settling:
         return False
 
     async def _first_id(self, batch_id: str) -> str:
-        await self._org.spend()
-        splitter = LineSplitter()
-        async with self._org.gateway.results(batch_id) as chunks:
-            async for chunk in chunks:
-                for data in splitter.feed(chunk):
-                    if (line := parse_line(data)) is not None:
-                        return line.custom_id
-        line = parse_line(splitter.rest())
-        if line is None:
-            text = f"the results of batch {batch_id} hold no line to tell whose they are"
-            raise CallFailed(Failure(call="results", message=text))
-        return line.custom_id
+        async with aclosing(custom_ids(self._org, batch_id)) as found:
+            async for custom_id in found:
+                return custom_id
+        text = f"the results of batch {batch_id} hold no line to tell whose they are"
+        raise CallFailed(Failure(call="results", message=text))
 
     # -- the decision -------------------------------------------------------------------------
 

@@ -246,6 +246,25 @@ class BatchHarvested(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRecovered(Event):
+    """A batch of a lost store was found on the server and read: `count` items waited for it."""
+
+    shard: int
+    org: str
+    batch_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSkipped(Event):
+    """A batch that may be of a lost store could not be looked into; `why` says what to do."""
+
+    org: str
+    batch_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFailed(Event):
     """Something unforeseen stopped one sub-batch; the others go on, its state is kept."""
 

@@ -24,7 +24,7 @@ from batchwright.events import Event
 from batchwright.listeners.logging import log_event
 from batchwright.policy import DispatchPolicy, resolve_policy
 from batchwright.result import RunResult
-from batchwright.status import RunStatus
+from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
 from batchwright.stores import open_store
 from batchwright.stream import OutcomeStream
@@ -229,7 +229,12 @@ class BatchRunner:
             return await session.run(items, collect=collect)
 
     async def resume(
-        self, run_id: str = DEFAULT_RUN, *, resubmit: Sequence[str] = (), collect: bool = True
+        self,
+        run_id: str = DEFAULT_RUN,
+        *,
+        resubmit: Sequence[str] = (),
+        adopt: Mapping[str, int] | None = None,
+        collect: bool = True,
     ) -> RunResult:
         """
         Go on with a run from the store alone, without the items.
@@ -239,6 +244,8 @@ class BatchRunner:
             resubmit: Reasons of unresolved items to send anew, each with a fresh budget:
                 `exhausted`, `overdue`, `ambiguous`, `archived`, `not_found`, `foreign`,
                 `canceled`. They may be paid for a second time.
+            adopt: Batch ids by hand: which batch on the server a create without an answer made,
+                as `{batch id: number of the sub-batch}`. Its first result line must prove it.
             collect: As in `run`.
 
         Raises:
@@ -253,7 +260,7 @@ class BatchRunner:
                 f"{', '.join(sorted(ON_REQUEST))}"
             )
         async with self._session(run_id) as session:
-            return await session.resume(resubmit=reasons, collect=collect)
+            return await session.resume(resubmit=reasons, adopt=adopt, collect=collect)
 
     async def cancel(self, run_id: str = DEFAULT_RUN, *, collect: bool = True) -> RunResult:
         """
@@ -268,6 +275,53 @@ class BatchRunner:
         """
         async with self._session(run_id) as session:
             return await session.resume(cancel=True, collect=collect)
+
+    async def request_cancel(
+        self,
+        run_id: str = DEFAULT_RUN,
+        *,
+        timeout: float = 20.0,  # noqa: ASYNC109 - it bounds several calls
+    ) -> CancelsRequested:
+        """
+        Ask the server to cancel the run's live batches, and return at once; for interruptions.
+
+        `cancel` does the same and waits for what they still give. After this one `resume` collects
+        it; the items that were canceled wait for `resume(resubmit=["canceled"])`.
+
+        Args:
+            run_id: Name of the job.
+            timeout: Seconds for all of it; batches that were not reached are named.
+
+        Raises:
+            ConfigurationError: No such run.
+            RunLocked: Another live process owns the run; stop it first.
+        """
+        async with self._session(run_id) as session:
+            return await session.request_cancel(timeout)
+
+    async def recover(
+        self, items: Items, run_id: str = DEFAULT_RUN, *, collect: bool = True
+    ) -> RunResult:
+        """
+        Rebuild a lost store from the workspace's batches of the last 29 days; send nothing.
+
+        The answers that the API still keeps are found by their `custom_id`s, which hold a code of
+        run id, item id and question: all three must be what they were. Items for which nothing was
+        found end as `unresolved: interrupted`; `resume` sends them. Batches that still run cannot
+        be looked into: they are named in `result.stopped`. Wait for them and call `recover` again
+        before `resume`, or their items may be paid for twice.
+
+        Args:
+            items: The items of the run, as in `run`.
+            run_id: The name that the run had.
+            collect: As in `run`.
+
+        Raises:
+            IntakeError: The items cannot be taken.
+            RunLocked: Another live process owns the run.
+        """
+        async with self._session(run_id) as session:
+            return await session.recover(items, collect=collect)
 
     async def status(self, run_id: str = DEFAULT_RUN) -> RunStatus:
         """

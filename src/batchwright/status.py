@@ -47,6 +47,22 @@ class RunStatus:
     info: RunInfo
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelsRequested:
+    """
+    What became of a wish to cancel.
+
+    Attributes:
+        asked: Batches that the server is canceling now.
+        refused: The others, each with the reason; most often they have just ended.
+        in_doubt: Creates without an answer: a batch may exist whose id is not known.
+    """
+
+    asked: Sequence[str]
+    refused: Mapping[str, str]
+    in_doubt: int
+
+
 def kept_until(shards: Sequence[Shard], *, unread_only: bool) -> datetime | None:
     """Return when the API drops the first results of *shards*."""
     times = [

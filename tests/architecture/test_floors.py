@@ -11,9 +11,9 @@ import pytest
 FLOORS: dict[int, str] = {
     1: "_clock _json _wire types events config errors store",
     2: "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _export status",
-    3: "_gateway _threads stores listeners report _org _lookout _lease _context",
+    3: "_gateway _threads stores listeners report _org _lookout _shelf _lease _context",
     4: "_ingest _judge _submit _settle _poll _harvest result stream",
-    5: "_carry _rejudge _wave _session runner",
+    5: "_carry _rejudge _recover _stop _wave _session runner",
     6: "__init__ cli testing simulator items __main__",
 }
 FLOOR = {unit: floor for floor, units in FLOORS.items() for unit in units.split()}

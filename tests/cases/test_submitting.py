@@ -25,7 +25,7 @@ from tests.support import (
     sent,
 )
 
-from batchwright import BatchRunner, Item, RetryBudget, ShardLimits
+from batchwright import BatchRunner, ConfigurationError, Item, RetryBudget, ShardLimits
 from batchwright.events import (
     CallRetried,
     CreateSettled,
@@ -238,6 +238,39 @@ async def test_c01_a_person_may_have_the_items_sent_anew():
         assert again.complete
         assert [o.raw for o in again.outcomes] == [o.raw for o in result.outcomes]
         assert sum(waste.answers for waste in again.report.waste) == 3
+
+
+async def test_c01_a_person_may_name_the_batch():
+    """Adopted on a person's word, and still proved by its first line; a wrong word does no harm."""
+    async with simulate() as sim, runner_on(sim) as runner:
+        sim.on("create", Drop("after"), times=1)
+        rule = sim.on("list", lambda call: Error(500) if sim.creates else None)
+        await runner.run(items(3))
+        (batch_id,) = sim.world.batches
+        with pytest.raises(ConfigurationError, match="in doubt are: 1"):
+            await runner.resume(adopt={batch_id: 7})
+
+        result = await runner.resume(adopt={batch_id: 1})
+        assert result.complete
+        assert len(sim.creates) == 1
+        sim.off(rule)
+
+
+async def test_c01_a_wrong_word_is_disproved():
+    """A batch of somebody else, named by mistake, gives no answers and takes none."""
+    async with simulate() as sim, runner_on(sim) as runner:
+        async with anthropic.AsyncAnthropic(**sim.client_options()) as other:
+            request = {"custom_id": "x", "params": params("x")}
+            stranger = await other.messages.batches.create(requests=[request] * 1)
+        sim.on("create", Drop("after"), times=1)
+        rule = sim.on("list", lambda call: Error(500) if len(sim.creates) > 1 else None)
+        await runner.run(items(3))
+        sim.off(rule)
+
+        result = await runner.resume(adopt={stranger.id: 1})
+        assert result.complete
+        assert_own_answers(result, items(3))
+        assert {sent(sim)[o.custom_id] for o in result.outcomes} == {1}
 
 
 # -- C02: the process died between "batch created" and "batch id saved" ------------------------

@@ -145,7 +145,8 @@ def test_plain_lines() -> None:
 def test_live_display_gives_the_cursor_back() -> None:
     """It draws in place and leaves the terminal as it was."""
     out = io.StringIO()
-    display = LiveProgress(Console(file=out, force_terminal=True, width=100))
+    terminal = {"TERM": "xterm-256color"}
+    display = LiveProgress(Console(file=out, force_terminal=True, width=100, _environ=terminal))
     display(progressed(1, in_flight=100))
     display(events.OrgPaused(run_id="r", org="default", reason="billing"))
     display.refresh()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,11 +25,20 @@ from batchwright.cli._flow import Progressing, perform
 from batchwright.cli._options import Manner, Server, Tuning, Where, taking_groups
 from batchwright.cli._summary import Summary, examples_of, json_of, lines_of, reasons_of
 from batchwright.cli._voice import say, say_json, tell
-from batchwright.errors import BatchwrightError
+from batchwright.errors import BatchwrightError, ConfigurationError
 from batchwright.listeners.progress import display_for, shown
 from batchwright.result import RunResult
 from batchwright.runner import BatchRunner
 
+_CancelOnInterrupt = Annotated[
+    bool,
+    typer.Option(
+        "--cancel-on-interrupt",
+        help="On Ctrl-C cancel the live batches too. Without it they go on, and resume reads them.",
+        envvar="BATCHWRIGHT_CANCEL_ON_INTERRUPT",
+        show_envvar=False,
+    ),
+]
 _Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Write one line per item here.", metavar="OUT.jsonl"),
@@ -37,7 +47,7 @@ _Out = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to *app*."""
-    for one in (run, resume, cancel):
+    for one in (run, resume, cancel, recover):
         app.command()(taking_groups(one))
 
 
@@ -47,6 +57,7 @@ def run(
     ],
     *,
     out: _Out = None,
+    cancel_on_interrupt: _CancelOnInterrupt = False,
     where: Where,
     server: Server,
     manner: Manner,
@@ -72,7 +83,7 @@ def run(
         check_files(items, store_file(where.store), out)
         # Before the store: a wrong name must not leave an empty one behind.
         source = open_items(items)
-        call = _Call(where, server, manner, tuning, out, state)
+        call = _Call(where, server, manner, tuning, out, state, cancel_on_interrupt)
         return await call.carry(lambda r: r.run(source, run_id=where.run_id, collect=False))
 
     perform(work, manner)
@@ -88,7 +99,16 @@ def resume(
             metavar="REASON",
         ),
     ] = [],  # noqa: B006 - typer copies it
+    adopt: Annotated[
+        list[str],
+        typer.Option(
+            "--adopt",
+            help="Say which batch a create without an answer made; may be given again.",
+            metavar="BATCH=SUB-BATCH",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     out: _Out = None,
+    cancel_on_interrupt: _CancelOnInterrupt = False,
     where: Where,
     server: Server,
     manner: Manner,
@@ -103,15 +123,32 @@ def resume(
       batchwright resume --run-id judge-1 --store judge.db --out out.jsonl
       batchwright resume --resubmit exhausted --max-attempts 5
       batchwright resume --resubmit overdue,archived     # may be paid for a second time
+      batchwright resume --adopt msgbatch_01AbC=3        # sub-batch 3 is that batch
     """
 
     async def work(state: Progressing) -> Exit:
         check_out(out, ("the store", known_store(where.store)))
         reasons = [word.strip() for text in resubmit for word in text.split(",") if word.strip()]
-        call = _Call(where, server, manner, tuning, out, state)
-        return await call.carry(lambda r: r.resume(where.run_id, resubmit=reasons, collect=False))
+        call = _Call(where, server, manner, tuning, out, state, cancel_on_interrupt)
+        return await call.carry(
+            lambda r: r.resume(where.run_id, resubmit=reasons, adopt=_adopted(adopt), collect=False)
+        )
 
     perform(work, manner)
+
+
+def _adopted(pairs: list[str]) -> dict[str, int]:
+    """Read BATCH=SUB-BATCH pairs."""
+    found: dict[str, int] = {}
+    for pair in pairs:
+        batch_id, _, number = pair.partition("=")
+        if not batch_id or not number.isdecimal():
+            raise ConfigurationError(
+                f"--adopt takes BATCH=SUB-BATCH, as in msgbatch_01AbC=3, not {pair!r}; "
+                "`batchwright status` names the sub-batches in doubt"
+            )
+        found[batch_id] = int(number)
+    return found
 
 
 def cancel(*, where: Where, server: Server, manner: Manner, tuning: Tuning) -> None:
@@ -135,6 +172,39 @@ def cancel(*, where: Where, server: Server, manner: Manner, tuning: Tuning) -> N
     perform(work, manner)
 
 
+def recover(
+    items: Annotated[
+        str, typer.Argument(help="The items of the run; - is stdin.", metavar="ITEMS.jsonl")
+    ],
+    *,
+    out: _Out = None,
+    where: Where,
+    server: Server,
+    manner: Manner,
+    tuning: Tuning,
+) -> None:
+    """
+    Rebuild a lost store from the batches of the last 29 days that the API still keeps.
+
+    Nothing is sent. The same items and the same --run-id are needed: both are part of the ids by
+    which the answers are recognised. Batches that still run cannot be looked into: they are named;
+    recover again when they have ended, before resume, or their items may be paid for twice.
+
+    \b
+    Examples:
+      batchwright recover items.jsonl
+      batchwright recover items.jsonl --store judge.db --run-id judge-1 --out out.jsonl
+    """
+
+    async def work(state: Progressing) -> Exit:
+        check_files(items, store_file(where.store), out)
+        source = open_items(items)
+        call = _Call(where, server, manner, tuning, out, state)
+        return await call.carry(lambda r: r.recover(source, where.run_id, collect=False))
+
+    perform(work, manner)
+
+
 @dataclass(slots=True)
 class _Call:
     """One wave from the command line, with its display before it and its summary after."""
@@ -145,7 +215,9 @@ class _Call:
     tuning: Tuning
     out: Path | None
     state: Progressing
+    cancel_on_interrupt: bool = False
     live: int | None = None
+    canceled: str = ""
 
     async def carry(self, go: Callable[[BatchRunner], Awaitable[RunResult]]) -> Exit:
         """Conduct the wave, write the results, tell the summary."""
@@ -158,7 +230,12 @@ class _Call:
             display(event)
 
         async with shown(display), self._runner(on_event) as runner:
-            result = await go(runner)
+            try:
+                result = await go(runner)
+            except asyncio.CancelledError:
+                if self.cancel_on_interrupt and self.state.sent:
+                    await self._request_cancel(runner)
+                raise
         summary = await self._summary(result, clock().monotonic() - began)
         self._tell(summary, exit_of(result))
         return exit_of(result)
@@ -173,6 +250,24 @@ class _Call:
         finally:
             if client is not None:
                 await client.close()
+
+    async def _request_cancel(self, runner: BatchRunner) -> None:
+        """Cancel what is alive; a second signal leaves at once, with the state as it is."""
+        tell("Interrupted; asking the API to cancel the live batches …")
+        try:
+            said = await runner.request_cancel(self.where.run_id)
+        except BatchwrightError as error:
+            self.canceled = f"The batches go on, since they could not be canceled: {error}"
+            return
+        parts = [_being_canceled(len(said.asked))]
+        parts += [f"{batch_id} is not: {why}" for batch_id, why in said.refused.items()]
+        parts += [f"{said.in_doubt} in doubt, its id is not known"] if said.in_doubt else []
+        told = "; ".join(part for part in parts if part) or "no batch was alive"
+        anew = command("resume", self.where, "--resubmit canceled", base_url=self.server.base_url)
+        self.canceled = (
+            f"Cancel: {told}. What they still give is read by resume; what was canceled is sent "
+            f"anew only by: {anew}"
+        )
 
     def _note(self, event: events.Event) -> None:
         match event:
@@ -190,6 +285,8 @@ class _Call:
         again = command("resume", self.where, *more, base_url=self.server.base_url)
         out = f"{self.live} batches go on" if self.live != 1 else "1 batch goes on"
         live = f" {out} on the server; resume collects them." if self.live else ""
+        if self.canceled:
+            live = f"\n{self.canceled}"
         return f"Interrupted; the state is saved.{live}\nTo go on: {again}"
 
     async def _summary(self, result: RunResult, elapsed: float) -> Summary:
@@ -225,3 +322,9 @@ class _Call:
             return
         for line in lines_of(summary):
             say(line)
+
+
+def _being_canceled(count: int) -> str:
+    if not count:
+        return ""
+    return f"{count} batches are being canceled" if count != 1 else "1 batch is being canceled"

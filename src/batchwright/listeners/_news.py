@@ -114,6 +114,14 @@ def _wedged(event: events.WaveLooksWedged) -> str:
     )
 
 
+def _recovered(event: events.BatchRecovered) -> str:
+    return f"{event.batch_id} is of this run: read for {told_items(event.count)}"
+
+
+def _skipped(event: events.BatchSkipped) -> str:
+    return f"{event.batch_id} {event.why}"
+
+
 def _anomaly(event: events.Anomaly) -> str:
     some = ", ".join(event.examples[:3])
     return f"results of {event.batch_id}: {event.count} {event.kind} ids ({some})"
@@ -122,6 +130,7 @@ def _anomaly(event: events.Anomaly) -> str:
 _ROUTINE: dict[type[Event], Callable[[Any], str]] = {
     events.ShardSubmitted: _sent,
     events.BatchHarvested: _harvested,
+    events.BatchRecovered: _recovered,
 }
 _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: start_line,
@@ -137,6 +146,7 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.BatchCanceled: _canceled,
     events.ResultsReread: _reread,
     events.Anomaly: _anomaly,
+    events.BatchSkipped: _skipped,
     events.ShardFailed: _failed,
     events.OrgPaused: _paused,
     events.ValidatorBroke: _validator,

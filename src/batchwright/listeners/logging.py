@@ -23,6 +23,7 @@ _LOUD = (
     events.StatusUnknown,
     events.ResultsReread,
     events.Anomaly,
+    events.BatchSkipped,
     events.OrgPaused,
     events.ValidatorBroke,
     events.WaveLooksWedged,

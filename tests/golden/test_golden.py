@@ -1,0 +1,77 @@
+"""Stores that earlier versions left behind, stopped in each state, are resumed for ever after."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.golden.make import COUNT, ITEMS, RULES, RUN, STATES
+from tests.support import runner_on
+
+from batchwright import Item
+from batchwright._intake import encode_item
+from batchwright.simulator import Respond
+from batchwright.store import ShardState
+from batchwright.testing import simulate
+
+FILES = sorted(Path(__file__).parent.glob("schema-*/*.db"))
+
+
+def ended(request_id: str = "msgbatch_01golden") -> dict[str, object]:
+    """Return the batch as the server would tell it now."""
+    return {
+        "id": request_id,
+        "type": "message_batch",
+        "processing_status": "ended",
+        "request_counts": {
+            "processing": 0,
+            "succeeded": COUNT,
+            "errored": 0,
+            "canceled": 0,
+            "expired": 0,
+        },
+        "ended_at": "2026-11-29T13:00:00Z",
+        "created_at": "2026-11-29T12:00:00Z",
+        "expires_at": "2026-11-30T12:00:00Z",
+        "archived_at": None,
+        "cancel_initiated_at": None,
+        "results_url": "x",
+    }
+
+
+def line(custom_id: str) -> dict[str, object]:
+    message = {"content": [{"type": "text", "text": "golden"}], "stop_reason": "end_turn"}
+    return {"custom_id": custom_id, "result": {"type": "succeeded", "message": message}}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+async def test_a_golden_store_is_resumed(tmp_path, path):
+    """Whatever state it was stopped in, each item ends with its answer, and none is sent twice."""
+    store = tmp_path / "run.db"
+    shutil.copy(path, store)
+    ids = [encode_item(Item(*item), 0, RULES).custom_id for item in ITEMS]
+    async with simulate() as sim, runner_on(sim, store) as runner:
+        sim.on(
+            lambda call: call.route == "retrieve" and "golden" in call.batch_id,
+            Respond(200, ended()),
+        )
+        if path.stem == "sending":
+            page = {"data": [ended()], "has_more": False, "first_id": "x", "last_id": "x"}
+            sim.on("list", Respond(200, page))
+        if path.stem not in {"planned", "done"}:
+            body = b"".join(json.dumps(line(cid)).encode() + b"\n" for cid in ids)
+            sim.on("results", Respond(200, body))
+        result = await runner.run(ITEMS, run_id=RUN)
+
+        assert result.complete
+        assert len(result.messages) == COUNT
+        assert {o.attempts for o in result.outcomes} == {1}
+        assert len(sim.creates) == (1 if path.stem == "planned" else 0)
+        assert all(b.state == ShardState.DONE for b in result.report.batches)
+
+
+def test_there_is_a_golden_store_for_every_state():
+    """None was forgotten, and none has been lost."""
+    assert [path.stem for path in FILES] == sorted(STATES)
