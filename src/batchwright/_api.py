@@ -36,6 +36,7 @@ class Reply:
         request_limit: `anthropic-ratelimit-requests-limit`: requests a minute.
         organization: `anthropic-organization-id`.
         workspace: `anthropic-workspace-id`.
+        body: The bytes of the answer, where they are kept as they came (direct calls).
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Reply:
     request_limit: float | None = None
     organization: str | None = None
     workspace: str | None = None
+    body: bytes = b""
 
 
 class Chunks(Protocol):
@@ -77,6 +79,13 @@ class Gateway(Protocol):
 
     def results(self, batch_id: str) -> AbstractAsyncContextManager[Chunks]:
         """Open the results of an ended batch as a byte stream."""
+
+    async def message(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> Reply:
+        """
+        Ask one item directly; `Reply.body` is the message as JSON bytes.
+
+        With *stream* the answer is streamed and put together: long ones outlast a plain call.
+        """
 
     async def models(self) -> Reply:
         """Return a page of models: the cheapest call that proves a credential."""

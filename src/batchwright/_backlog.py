@@ -12,11 +12,16 @@ from batchwright.store import Group
 
 @dataclass(slots=True)
 class Heap:
-    """The waiting items of one header group; `since`: when the oldest retry began to wait."""
+    """
+    The waiting items of one header group.
+
+    `since`: when the oldest retry began to wait. `batch_only`: none of them fits a direct call.
+    """
 
     fresh: int = 0
     again: int = 0
     since: float | None = None
+    batch_only: bool = False
 
     @property
     def waiting(self) -> int:

@@ -17,12 +17,12 @@ from batchwright._faults import Fault, classify
 from batchwright._harvest import Got, Harvest
 from batchwright._org import OrgLink
 from batchwright._poll import End, Watch
-from batchwright._settle import Settling
+from batchwright._settle import CHUNK, Settling
 from batchwright._submit import Submission
-from batchwright.errors import BatchwrightError
+from batchwright.errors import BatchwrightError, StoreError
 from batchwright.events import ShardFailed, ShardHeld
 from batchwright.status import RETENTION
-from batchwright.store import ItemState, Rest, Shard, ShardState
+from batchwright.store import ItemState, Rest, Settlement, Shard, ShardState
 from batchwright.types import ItemError
 
 #: Most results read at once: each holds a connection and a chunk of lines.
@@ -45,6 +45,7 @@ class Carrier:
         self._uploads = anyio.CapacityLimiter(ctx.limits.concurrency)
         self._readers = anyio.CapacityLimiter(READERS)
         self.cancel_all = False
+        self._watches: dict[int, Watch] = {}
 
     async def carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
         """Return the shard where it came to rest, and parts of it to be sent on their own."""
@@ -88,6 +89,36 @@ class Carrier:
         if shard.state is ShardState.ENDED:
             shard = await self._read(org, shard)
         return shard, parts
+
+    async def give_up(self, number: int, race: bool) -> None:
+        """
+        Cancel a live batch for the sync path; with *race* its items wait for that at once.
+
+        Without it they wait again only when the batch has ended and its lines said so.
+        """
+        watch = self._watches.get(number)
+        if watch is None:
+            return
+        try:
+            await watch.cancel("drain")
+        except StoreError:
+            # It ended at this very moment: its lines tell what became of its items.
+            return
+        if race:
+            await self._release(watch.shard)
+
+    async def _release(self, shard: Shard) -> None:
+        """Let the items of a batch that may still answer wait again; the first answer wins."""
+        members = await self._ctx.store.read_members(self._ctx.run_id, shard.number)
+        back = [
+            Settlement(seq=m.seq, state=ItemState.PENDING, charge=0)
+            for m in members
+            if m.shard == shard.number and m.state is ItemState.IN_FLIGHT
+        ]
+        by_seq = {member.seq: member for member in members}
+        for start in range(0, len(back), CHUNK):
+            await self._ctx.settle(shard, back[start : start + CHUNK], by_seq)
+        self._ctx.wake()
 
     # -- the three legs -----------------------------------------------------------------------
 
@@ -135,7 +166,7 @@ class Carrier:
 
     async def _watch(self, org: OrgLink, shard: Shard, *, at_once: bool) -> Shard:
         once = shard.state is ShardState.HELD
-        watch = Watch(self._ctx, org, shard)
+        watch = self._watches[shard.number] = Watch(self._ctx, org, shard)
         org.queued += 0 if once else shard.count
         try:
             if self.cancel_all and not once:
@@ -146,6 +177,7 @@ class Carrier:
                 end = await watch.run(at_once=False)
         finally:
             org.queued -= 0 if once else shard.count
+            del self._watches[shard.number]
         self._ctx.active[shard.number] = watch.shard
         if end is End.ENDED and watch.batch is not None and watch.batch.archived_at is not None:
             return await self._read(org, watch.shard, archived=True)

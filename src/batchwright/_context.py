@@ -69,8 +69,8 @@ class RunContext:
     retry_rejected: bool = False
     #: Final outcomes are handed over here as soon as they are durable, for `stream`.
     deliver: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None
-    #: Told how many items of a header group wait for another try.
-    on_retry: Callable[[str, int], None] | None = None
+    #: Told how many items of a shard wait for another try.
+    on_retry: Callable[[Shard, int], None] | None = None
     #: Largest body this server takes, learned from a 413; never above the limit set.
     max_bytes: int = 0
     wave: int = 0
@@ -93,6 +93,8 @@ class RunContext:
     active: dict[int, Shard] = field(default_factory=dict)
     #: Numbers of shards whose create got no answer and that are being looked up.
     doubtful: set[int] = field(default_factory=set)
+    #: When batches were given up for the sync path, seconds since the epoch.
+    given_up_at: dict[int, float] = field(default_factory=dict)
 
     #: When the lease was last proved to be ours, on the clock that counts sleep.
     proved_at: float = field(default_factory=lambda: clock().awake())
@@ -198,7 +200,7 @@ class RunContext:
             for said, what in zip(settlements, settled, strict=True)
         )
         if again and shard is not None and self.on_retry is not None:
-            self.on_retry(shard.headers, again)
+            self.on_retry(shard, again)
         if self.deliver is not None:
             await self.deliver(
                 [

@@ -8,11 +8,12 @@ client's own base URL is read instead, as raw bytes.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
+import weakref
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -22,10 +23,9 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message
 
 from batchwright._api import CallFailed, Chunks, Reply
-from batchwright._clock import clock
 from batchwright._faults import Failure
-from batchwright._json import load_json
-from batchwright._pace import parse_retry_after
+from batchwright._json import dump_json, load_json
+from batchwright._replies import failure_of_status, failure_of_transport, head_of, reply_of
 from batchwright.errors import ConfigurationError
 from batchwright.types import set_message_builder
 
@@ -34,24 +34,13 @@ PATH = "/v1/messages/batches"
 CREATE_TIMEOUT = 900.0
 #: Longest other call but reading results, seconds.
 CALL_TIMEOUT = 120.0
+#: Longest direct call, seconds; the API ends plain ones after ten minutes itself.
+MESSAGE_TIMEOUT = 620.0
 #: Longest silence while results are read, seconds.
 READ_TIMEOUT = 120.0
 
 #: An internal convention of the SDK, the one its `with_raw_response` helpers use.
 _RAW = "X-Stainless-Raw-Response"
-
-_STATUS_OF_TYPE = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 
 _KEYS = re.compile(r"sk-[A-Za-z0-9_\-]{4,}|(?i:bearer)\s+[^\s'\"]+")
 
@@ -81,6 +70,35 @@ def default_client(*, base_url: str | None = None, api_key: str | None = None) -
         raise ConfigurationError(f"no client could be made from the environment: {error}") from None
 
 
+#: Under which event loop the connections of an HTTP client were made.
+_homes: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
+def _moved(client: AsyncAnthropic) -> anthropic.DefaultAsyncHttpxClient | None:
+    """
+    Return a new HTTP client where the connections of *client* belong to another event loop.
+
+    Such a connection still takes a whole request and then fails: a create would be in doubt.
+
+    Raises:
+        ConfigurationError: They do, and the HTTP client is the caller's own.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    http = client._client
+    if _homes.setdefault(http, weakref.ref(loop))() is loop:
+        return None
+    # By name: the class with which the SDK marks the clients that it made itself is private.
+    if type(http).__name__ != "AsyncHttpxClientWrapper":
+        raise ConfigurationError(
+            "the client's http_client was used under another event loop, where its connections "
+            "stay: make a new one for each asyncio.run(), or leave client out"
+        )
+    return anthropic.DefaultAsyncHttpxClient(base_url=client.base_url, timeout=client.timeout)
+
+
 class SdkGateway:
     """The API through one `AsyncAnthropic` client."""
 
@@ -91,11 +109,18 @@ class SdkGateway:
                 f"the client must be an anthropic.AsyncAnthropic, not {kind}; batchwright is "
                 "asynchronous, and Bedrock, Vertex and Foundry clients have no Message Batches"
             )
-        self._client: AsyncAnthropic = client.with_options(max_retries=0)
+        self._moved = _moved(client)
+        home = client if self._moved is None else client.copy(http_client=self._moved)
+        self._client: AsyncAnthropic = home.with_options(max_retries=0)
         # It is told in logs, stores and reports, so a password in it must not be.
         self.base_url = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
         version = client.default_headers.get("anthropic-version")
         self.api_version = version if isinstance(version, str) else "unknown"
+
+    async def aclose(self) -> None:
+        """Close the connections that were made here; those of the caller's client stay."""
+        if self._moved is not None:
+            await self._moved.aclose()
 
     async def create(
         self, body: AsyncIterator[bytes], size: int, headers: Mapping[str, str]
@@ -130,6 +155,40 @@ class SdkGateway:
         """Ask for a cancel."""
         return await self._call("cancel", "post", f"{PATH}/{quote(batch_id, safe='')}/cancel")
 
+    async def message(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> Reply:
+        """Ask one item directly: bytes in, bytes out, no model is built on the way."""
+        if stream:
+            return await self._streamed(body, headers)
+        options: Any = {
+            "headers": {_RAW: "raw", "content-type": "application/json", **headers},
+            "timeout": anthropic.Timeout(MESSAGE_TIMEOUT, connect=10.0),
+        }
+        with self._translated("message"):
+            response: Any = await self._client.post(
+                "/v1/messages", cast_to=object, content=body, options=options
+            )
+            answer: bytes = await response.read()
+        head = head_of(response.headers)
+        # The whole is parsed where it is settled; here only a shape that is none is told apart.
+        if not answer.lstrip().startswith(b"{") or b'"type":"error"' in answer[:40]:
+            return reply_of("message", response.status_code, response.headers, answer)
+        return replace(head, body=answer)
+
+    async def _streamed(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Ask through the SDK's own streaming helper, which puts the message together."""
+        params = load_json(body)
+        with self._translated("message"):
+            async with self._client.messages.stream(
+                model=params["model"],
+                max_tokens=params["max_tokens"],
+                messages=params["messages"],
+                extra_body=params,
+                extra_headers=dict(headers),
+            ) as stream:
+                message = await stream.get_final_message()
+                head = head_of(stream.response.headers)
+        return replace(head, body=dump_json(message.to_dict(mode="json")))
+
     async def models(self) -> Reply:
         """Return one page of models."""
         return await self._call("models", "get", "/v1/models?limit=1")
@@ -145,7 +204,7 @@ class SdkGateway:
         with self._translated("results"):
             response: Any = await self._client.get(path, cast_to=object, options=options)
         try:
-            yield _Stream(response, _head_of(response.headers), self)
+            yield _Stream(response, head_of(response.headers), self)
         finally:
             with anyio.CancelScope(shield=True), contextlib.suppress(Exception):
                 await response.close()
@@ -170,7 +229,7 @@ class SdkGateway:
                     path, cast_to=object, content=content, options=options
                 )
             body = await response.read()
-        return _reply_of(call, response.status_code, response.headers, body)
+        return reply_of(call, response.status_code, response.headers, body)
 
     @contextlib.contextmanager
     def _translated(self, call: str) -> Any:
@@ -178,14 +237,16 @@ class SdkGateway:
         try:
             yield
         except anthropic.APIStatusError as error:
-            failure = _failure_of_status(call, error)
+            failure = failure_of_status(
+                call, error.status_code, error.response.headers, error.body, error.message
+            )
         except anthropic.APIConnectionError as error:
-            failure = _failure_of_transport(call, error.__cause__ or error)
+            failure = failure_of_transport(call, error.__cause__ or error)
         except (anthropic.AnthropicError, TypeError) as error:
             # No credential, or one the SDK cannot use: raised before anything is sent.
             failure = Failure(call=call, message=str(error), sent=False, refused_unsent=True)
         except Exception as error:
-            failure = _failure_of_transport(call, error)
+            failure = failure_of_transport(call, error)
         else:
             return
         raise CallFailed(self._scrubbed(failure)) from None
@@ -240,125 +301,3 @@ class _Stream:
         with self._gateway._translated("results"):
             async for chunk in self._response.iter_bytes():
                 yield chunk
-
-
-def _head_of(headers: Mapping[str, str]) -> Reply:
-    now = clock().now()
-    return Reply(
-        server_time=_date_of(headers.get("date")),
-        retry_after=parse_retry_after(headers.get("retry-after"), now),
-        request_limit=_number_of(headers.get("anthropic-ratelimit-requests-limit")),
-        organization=headers.get("anthropic-organization-id"),
-        workspace=headers.get("anthropic-workspace-id"),
-    )
-
-
-def _reply_of(call: str, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
-    """Return the answer, or raise what a 200 without a usable object amounts to."""
-    head = _head_of(headers)
-    try:
-        data = load_json(body)
-    except ValueError:
-        data = None
-    if isinstance(data, dict) and data.get("type") == "error":
-        raise CallFailed(_failure_of_body(call, status, data, head))
-    if not isinstance(data, dict):
-        text = f"an answer that is not the API's JSON ({len(body)} bytes)"
-        raise CallFailed(Failure(call=call, status=status, message=text))
-    return Reply(
-        data=data,
-        server_time=head.server_time,
-        retry_after=head.retry_after,
-        request_limit=head.request_limit,
-        organization=head.organization,
-        workspace=head.workspace,
-    )
-
-
-def _failure_of_body(call: str, status: int, data: dict[str, Any], head: Reply) -> Failure:
-    """Return the failure that an error object with status 200 stands for."""
-    error = data.get("error")
-    inner: dict[str, Any] = error if isinstance(error, dict) else {}
-    kind = str(inner.get("type") or "api_error")
-    # A create answered in a shape nobody documents stays what it is: unknown.
-    meant = status if call == "create" else _STATUS_OF_TYPE.get(kind, 500)
-    return Failure(
-        call=call,
-        status=meant,
-        type=kind,
-        code=_code_of(inner),
-        message=str(inner.get("message") or ""),
-        request_id=_text_of(data.get("request_id")),
-        retry_after=head.retry_after,
-    )
-
-
-def _failure_of_status(call: str, error: anthropic.APIStatusError) -> Failure:
-    headers = error.response.headers
-    body = error.body
-    inner = body.get("error") if isinstance(body, dict) else None
-    known = isinstance(body, dict) and body.get("type") == "error" and isinstance(inner, dict)
-    facts: dict[str, Any] = inner if isinstance(inner, dict) else {}
-    text = facts.get("message") if known else _excerpt(error.message)
-    return Failure(
-        call=call,
-        status=error.status_code,
-        type=str(facts.get("type")) if known and facts.get("type") else None,
-        code=_code_of(facts),
-        message=str(text or ""),
-        request_id=_text_of(error.request_id),
-        retry_after=parse_retry_after(headers.get("retry-after"), clock().now()),
-    )
-
-
-def _failure_of_transport(call: str, error: BaseException) -> Failure:
-    """Return the failure of a call that got no answer, or only a part of one."""
-    name = type(error).__name__
-    # Judged by name, since the SDK may run on either of two transports with their own classes.
-    unsent = any(
-        part in name
-        for part in (
-            "ConnectError",
-            "ConnectTimeout",
-            "ConnectionTimeout",
-            "PoolTimeout",
-            "Connector",
-        )
-    )
-    detail = str(error)
-    return Failure(
-        call=call,
-        message=f"{name}: {detail}" if detail else name,
-        sent=not unsent,
-    )
-
-
-def _code_of(error: Mapping[str, Any]) -> str | None:
-    details = error.get("details")
-    return _text_of(details.get("error_code")) if isinstance(details, dict) else None
-
-
-def _text_of(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _excerpt(text: str) -> str:
-    """Return the start of a body that is not the API's, on one line: a page of HTML says little."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 200 else flat[:200] + "…"
-
-
-def _date_of(value: str | None) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(value) if value else None
-    except ValueError:
-        return None
-    # "-0000" is read as a time without a zone.
-    return date.replace(tzinfo=UTC) if date is not None and date.tzinfo is None else date
-
-
-def _number_of(value: str | None) -> float | None:
-    try:
-        return float(value) if value else None
-    except ValueError:
-        return None

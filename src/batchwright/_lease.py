@@ -21,6 +21,9 @@ from batchwright.store import CheckpointStore, Lease, Owner
 #: Seconds after the last heartbeat until a lease lapses.
 LAPSE = 15.0
 
+#: Owners in this process that have ended and could not give their lease back (a full disk, say).
+_abandoned: set[str] = set()
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -52,6 +55,8 @@ def _start_of(pid: int) -> str:
 
 def _is_dead(owner: Owner, here: Owner) -> bool:
     """Tell whether *owner* certainly does not live any more; `False` where it cannot be told."""
+    if owner.instance in _abandoned:
+        return True
     if owner.host != here.host or owner.boot != here.boot:
         return False
     try:
@@ -61,6 +66,11 @@ def _is_dead(owner: Owner, here: Owner) -> bool:
     except OSError:
         return False
     return bool(owner.started) and owner.started != _start_of(owner.pid)
+
+
+def abandon(lease: Lease) -> None:
+    """Remember that the owner of *lease*, in this process, has ended without giving it back."""
+    _abandoned.add(lease.owner.instance)
 
 
 def may_succeed(lease: Lease, here: Owner, now: datetime) -> bool:

@@ -37,6 +37,8 @@ MAX_PAGES = 200
 CHUNK = 10_000
 #: A batch whose first lines hold no id of ours is somebody else's.
 FIRST_LINES = 50
+#: Why a batch is named in the result's `stopped`.
+NOT_RECOVERED = "not recovered"
 #: Tries were counted when they were made; recovering them must not use the budget up.
 _NO_LIMIT = 1_000_000_000
 

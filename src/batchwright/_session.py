@@ -22,13 +22,14 @@ from batchwright._faults import Fault, classify
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
 from batchwright._org import OrgLink
-from batchwright._recover import Recovery
+from batchwright._recover import NOT_RECOVERED, Recovery
 from batchwright._rejudge import cancel_waiting, judge_again
+from batchwright._standing import read_status
 from batchwright._stop import request_cancels
 from batchwright._wave import Wave, progress_of
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
-from batchwright.events import Event, LiveBatch, RunFinished, RunInterrupted, RunStarted, Talking
+from batchwright.events import Event, RunFinished, RunInterrupted, RunStarted, Talking
 from batchwright.policy import DispatchPolicy
 from batchwright.report import RunReport, build_report
 from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
@@ -146,7 +147,7 @@ class Session:
             await self._finished(clock().monotonic() - began)
             stops = [org.stop for org in orgs.values() if org.shut and org.stop is not None]
             told = [(stop.reason, stop.message) for stop in stops]
-            told += [("not recovered", text) for text in recovery.left]
+            told += [(NOT_RECOVERED, text) for text in recovery.left]
             return await self._result(_Done(tuple(told), intake), collect=collect)
 
     async def _adopt(self, lease: Lease, batch_id: str, number: int) -> None:
@@ -199,25 +200,7 @@ class Session:
 
     async def status(self) -> RunStatus:
         """Return what stands, from the store alone."""
-        info = await self._known()
-        shards = await self._store.read_shards(self._run_id)
-        lease = await self._store.read_lease(self._run_id)
-        now = clock().now()
-        alive = lease is not None and not _lease.may_succeed(lease, _lease.myself(), now)
-        live = [s for s in shards if s.state not in {ShardState.DONE, ShardState.HELD}]
-        return RunStatus(
-            run_id=self._run_id,
-            intake_complete=info.intake_complete,
-            progress=progress_of(info, tuple(_live(s) for s in live if s.batch_id), now),
-            reasons=info.reasons,
-            truncated=info.truncated,
-            refused=info.refused,
-            owner=f"process {lease.owner.pid} on {lease.owner.host}" if lease and alive else None,
-            live=live,
-            held=[s for s in shards if s.state is ShardState.HELD],
-            kept_until=kept_until(shards, unread_only=True),
-            info=info,
-        )
+        return await read_status(self._store, await self._known())
 
     async def outcomes(self) -> AsyncIterator[Outcome]:
         """Yield the outcomes as they stand."""
@@ -272,9 +255,11 @@ class Session:
             yield lease
         finally:
             with anyio.CancelScope(shield=True):
-                # A lost lease or a full disk was raised already, and is not ours to release.
-                with contextlib.suppress(BatchwrightError):
+                try:
                     await self._store.release(lease)
+                except BatchwrightError:
+                    # A lost lease or a full disk was raised already.
+                    _lease.abandon(lease)
 
     def _links(self) -> dict[str, OrgLink]:
         options = self._options
@@ -335,7 +320,9 @@ class Session:
         if self._options.preflight and (backlog.waiting or shards):
             for org in orgs.values():
                 await _greet(ctx, org)
-        wave = Wave(ctx, self._options.policy, started_at=started, cancel=cancel)
+        wave = Wave(
+            ctx, self._options.policy, self._options.sync, started_at=started, cancel=cancel
+        )
         try:
             end = await wave.run(backlog, shards)
         except BaseException as error:
@@ -477,18 +464,6 @@ def _open_reason(stopped: Sequence[tuple[str, str]]) -> str:
 
 def _open_name(state: ItemState) -> str:
     return "in_flight" if state is ItemState.IN_FLIGHT else "waiting"
-
-
-def _live(shard: Shard) -> LiveBatch:
-    return LiveBatch(
-        shard=shard.number,
-        org=shard.org,
-        batch_id=shard.batch_id or "",
-        count=shard.count,
-        status=str(shard.state),
-        created_at=shard.created_at,
-        expires_at=shard.expires_at,
-    )
 
 
 def _only(error: BaseException) -> BaseException:

@@ -5,7 +5,7 @@ policy, and ends when nothing is under way and nothing can be sent.
 
 from __future__ import annotations
 
-import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +17,13 @@ from batchwright._backlog import Backlog, Heap
 from batchwright._carry import Carrier
 from batchwright._clock import clock
 from batchwright._context import RunContext
+from batchwright._dispatch import CLAIM, WISH, Dispatch
 from batchwright._org import OrgLink, Stop
 from batchwright._shards import Cut, Waiting, cut, distinct_count, leaves_now, share_of
 from batchwright._wire import body_size
+from batchwright.config import SyncLimits
 from batchwright.events import LiveBatch, Progressed, ShardPlanned
-from batchwright.policy import BatchView, DispatchPolicy, Switch, WaveSnapshot
+from batchwright.policy import BatchView, DispatchPolicy, WaveSnapshot
 from batchwright.store import ItemState, Pending, RunInfo, Shard, ShardPlan, ShardState
 
 #: Retries leave at the latest after so many polling intervals.
@@ -30,8 +32,6 @@ GATHER_INTERVALS = 5
 PROGRESS_EVERY = 0.2
 #: Seconds between two beats of the lease's heart.
 HEARTBEAT = 3.0
-
-_log = logging.getLogger("batchwright")
 
 _UNSENT = frozenset({ShardState.PLANNED, ShardState.SENDING})
 _ALIVE = frozenset({ShardState.PLANNED, ShardState.SENDING, ShardState.LIVE})
@@ -48,10 +48,16 @@ class Wave:
     """One call of `run` or `resume`, with its retries."""
 
     def __init__(
-        self, ctx: RunContext, policy: DispatchPolicy, *, started_at: datetime, cancel: bool = False
+        self,
+        ctx: RunContext,
+        policy: DispatchPolicy,
+        limits: SyncLimits,
+        *,
+        started_at: datetime,
+        cancel: bool = False,
     ) -> None:
         self._ctx = ctx
-        self._policy = policy
+        self._dispatch = Dispatch(ctx, policy, limits, self._give_up)
         self._started_at = started_at
         self._carrier = Carrier(ctx)
         self._carrier.cancel_all = cancel
@@ -61,27 +67,46 @@ class Wave:
         self._last_ended_at: datetime | None = None
         self._told_at = -PROGRESS_EVERY
         self._ticked_at: float | None = None
-        self._warned = False
         self._running = 0
+        self._tasks: TaskGroup | None = None
         # Between reading what waits and planning it nobody else may plan.
         self._planning = anyio.Lock()
         ctx.on_retry = self._retry
 
-    def _retry(self, headers: str, count: int) -> None:
-        self._backlog.retry(headers, count, clock().monotonic())
+    def _retry(self, shard: Shard, count: int) -> None:
+        self._backlog.retry(shard.headers, count, clock().monotonic())
+        self._dispatch.came_back(shard, count)
 
     async def run(self, backlog: Backlog, shards: Sequence[Shard]) -> WaveEnd:
         """Carry the open *shards* and everything in *backlog* to an end."""
         self._backlog = backlog
+        await self._restore()
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             tasks.start_soon(self._beat)
+            for pool in self._dispatch.pools.values():
+                tasks.start_soon(pool.linger)
             for shard in shards:
                 self._start(tasks, shard)
             await self._conduct(tasks)
             tasks.cancel_scope.cancel()
+        await self._dispatch.finish()
         await self._tell_progress(force=True)
         stops = [org.stop for org in self._ctx.orgs.values() if org.stop is not None]
         return WaveEnd(tuple(stops))
+
+    async def _restore(self) -> None:
+        """Go on with a switch of an earlier process."""
+        info = await self._ctx.store.read_run(self._ctx.run_id)
+        assert info is not None, "the run exists while we hold its lease"
+        remaining = info.states[ItemState.PENDING] + info.states[ItemState.IN_FLIGHT]
+        self._dispatch.restore(info.facts, remaining)
+
+    def _give_up(self, shard: Shard) -> None:
+        """Start the cancel of a live shard for the sync path."""
+        assert self._tasks is not None, "batches are given up while the wave runs"
+        self._ctx.given_up_at[shard.number] = clock().now().timestamp()
+        self._tasks.start_soon(self._carrier.give_up, shard.number, self._dispatch.races)
 
     async def _beat(self) -> None:
         """Keep the lease; when somebody took it over, everything here stops."""
@@ -95,6 +120,7 @@ class Wave:
             await self._tell_progress()
             while await self._send_next(tasks):
                 pass
+            self._dispatch.drain(self._backlog.waiting)
             if not self._running and not self._can_send():
                 return
             with anyio.move_on_after(self._patience()):
@@ -117,17 +143,57 @@ class Wave:
 
     async def _send_next(self, tasks: TaskGroup) -> bool:
         """Plan and start one more shard, if one should leave and there is room; tell whether."""
-        if not self._can_send() or not self._has_room():
+        if not self._can_send():
+            return False
+        if await self._claim_next(tasks):
+            return True
+        if not self._has_room():
             return False
         org = min(self._open_orgs(), key=self._load)
         for headers, heap in self._backlog.groups().items():
+            if self._dispatch.takes(headers) and not heap.batch_only:
+                continue
             if leaves_now(self._waiting(heap)):
                 async with self._planning:
                     return await self._plan(tasks, org, headers, heap)
         return False
 
+    async def _claim_next(self, tasks: TaskGroup) -> bool:
+        """Claim items for the sync path, if the wave has switched and a pool has room."""
+        org = self._dispatch.org_for(self._open_orgs())
+        if org is None:
+            return False
+        for headers, heap in self._backlog.groups().items():
+            if self._dispatch.takes(headers) and not heap.batch_only and self._has_rested(heap):
+                async with self._planning:
+                    return await self._claim(tasks, org, headers)
+        return False
+
+    def _has_rested(self, heap: Heap) -> bool:
+        """Tell whether the retries of a group have waited out their backoff."""
+        waited = clock().monotonic() - heap.since if heap.since is not None else math.inf
+        return heap.fresh > 0 or waited >= self._ctx.retry.backoff
+
+    async def _claim(self, tasks: TaskGroup, org: OrgLink, headers: str) -> bool:
+        items = await self._ctx.store.read_pending(self._ctx.run_id, headers, -1, CLAIM)
+        if not items:
+            self._backlog.emptied(headers)
+            return True
+        fit, large = self._dispatch.fitting(items)
+        if not fit:
+            # Too large for a direct call, all of them: they stay on the batch path.
+            self._backlog.heaps[headers].batch_only = bool(large)
+            return bool(large)
+        size = body_size(len(fit), sum(item.size for item in fit))
+        piece = Cut(tuple(item.seq for item in fit), size)
+        shard = await self._plan_cut(org, headers, piece)
+        shard = await self._ctx.move(shard, ShardState.PLANNED, facts={"path": "sync"})
+        self._dispatch.claim(shard)
+        self._start(tasks, shard)
+        return True
+
     def _has_room(self) -> bool:
-        active = self._ctx.active.values()
+        active = self._batch_shards()
         doubtful = self._ctx.doubtful
         uploading = sum(s.state in _UNSENT and s.number not in doubtful for s in active)
         alive = sum(shard.state in _ALIVE for shard in active)
@@ -136,9 +202,14 @@ class Wave:
             limits.max_live is None or alive < limits.max_live
         )
 
+    def _batch_shards(self) -> list[Shard]:
+        """Return the shards under way on the batch path."""
+        sync = self._dispatch.shards
+        return [s for number, s in self._ctx.active.items() if number not in sync]
+
     def _load(self, org: OrgLink) -> int:
         """Return the requests that are in, or on their way into, live batches of *org*."""
-        active = self._ctx.active.values()
+        active = self._batch_shards()
         return sum(s.count for s in active if s.org == org.label and s.state in _ALIVE)
 
     def _waiting(self, heap: Heap) -> Waiting:
@@ -158,7 +229,7 @@ class Wave:
         if most < 1:
             return False
         wanted = share_of(heap.waiting, most)
-        doubtful = {s.count for s in self._ctx.active.values() if s.state in _UNSENT}
+        doubtful = {s.count for s in self._batch_shards() if s.state in _UNSENT}
         count = distinct_count(wanted, doubtful, heap.waiting, most)
         count = self._unlike_doubtful(org, count)
         if count < 1:
@@ -195,21 +266,11 @@ class Wave:
         if org.full_at is None or load < org.full_at:
             return most
         # Beyond what the queue took before only one shard at a time finds out whether it has grown.
-        probing = any(s.org == org.label and s.state in _UNSENT for s in self._ctx.active.values())
+        probing = any(s.org == org.label and s.state in _UNSENT for s in self._batch_shards())
         return 0 if probing else most
 
     async def _start_cut(self, tasks: TaskGroup, org: OrgLink, headers: str, piece: Cut) -> None:
-        plan = ShardPlan(
-            spans=piece.spans,
-            count=piece.count,
-            size=piece.size,
-            headers=headers,
-            org=org.label,
-            wave=self._ctx.wave,
-            planned_at=clock().now(),
-        )
-        shard = await self._ctx.plan(plan)
-        self._backlog.take(headers, piece.count)
+        shard = await self._plan_cut(org, headers, piece)
         self._ctx.emit(
             ShardPlanned(
                 run_id=self._ctx.run_id,
@@ -221,6 +282,20 @@ class Wave:
         )
         self._start(tasks, shard)
 
+    async def _plan_cut(self, org: OrgLink, headers: str, piece: Cut) -> Shard:
+        plan = ShardPlan(
+            spans=piece.spans,
+            count=piece.count,
+            size=piece.size,
+            headers=headers,
+            org=org.label,
+            wave=self._ctx.wave,
+            planned_at=clock().now(),
+        )
+        shard = await self._ctx.plan(plan)
+        self._backlog.take(headers, piece.count)
+        return shard
+
     def _start(self, tasks: TaskGroup, shard: Shard) -> None:
         # Entered here and not in the task, so that room is counted before the task first runs.
         self._ctx.active[shard.number] = shard
@@ -229,6 +304,9 @@ class Wave:
 
     async def _carry(self, tasks: TaskGroup, shard: Shard) -> None:
         try:
+            if shard.number in self._dispatch.shards:
+                await self._ask_directly(shard)
+                return
             shard, parts = await self._carrier.carry(shard)
             if shard.ended_at is not None:
                 self._ended += 1
@@ -241,6 +319,13 @@ class Wave:
             # Counted off only here: the parts are part of what is under way.
             self._running -= 1
             self._ctx.wake()
+
+    async def _ask_directly(self, shard: Shard) -> None:
+        try:
+            await self._dispatch.pools[shard.org].carry(shard)
+        finally:
+            del self._ctx.active[shard.number]
+            self._dispatch.shards.discard(shard.number)
 
     async def _send_part(self, tasks: TaskGroup, parent: Shard, seqs: Sequence[int]) -> None:
         """Send a part of a refused shard on its own; what left otherwise meanwhile is left out."""
@@ -270,7 +355,7 @@ class Wave:
         info = await self._ctx.store.read_run(self._ctx.run_id)
         assert info is not None, "the run exists while we hold its lease"
         self._ctx.emit(progress_of(info, self._live(), clock().now()))
-        self._ask_policy(info)
+        await self._ask_policy(info)
 
     def _live(self) -> tuple[LiveBatch, ...]:
         return tuple(
@@ -287,20 +372,16 @@ class Wave:
             if shard.batch_id is not None and shard.state is ShardState.LIVE
         )
 
-    def _ask_policy(self, info: RunInfo) -> None:
+    async def _ask_policy(self, info: RunInfo) -> None:
         """Ask the policy once per polling interval of the wave, not per batch."""
         now = clock().monotonic()
         first = self._ticked_at is None
-        if self._ticked_at is not None and now - self._ticked_at < self._ctx.polling.interval:
+        wished = WISH in info.facts and info.facts[WISH] is not None
+        due = self._ticked_at is None or now - self._ticked_at >= self._ctx.polling.interval
+        if self._cancel or not (due or wished):
             return
         self._ticked_at = now
-        verdict = self._policy.decide(self._snapshot(info, start=first))
-        if isinstance(verdict, Switch) and not self._warned:
-            self._warned = True
-            _log.warning(
-                "the policy asks for a switch (%s); this version has no sync path and stays",
-                verdict.reason,
-            )
+        await self._dispatch.ask(self._snapshot(info, start=first), wished=wished)
 
     def _snapshot(self, info: RunInfo, *, start: bool) -> WaveSnapshot:
         org = next(iter(self._ctx.orgs.values()))
@@ -315,6 +396,7 @@ class Wave:
             batches=tuple(_view(batch, now) for batch in self._live()),
             ended=self._ended,
             last_ended_at=self._last_ended_at,
+            switched=self._dispatch.decision is not None,
             moment="start" if start else "tick",
         )
 

@@ -112,6 +112,7 @@ class BatchRunner:
         self._on_event = on_event
         self._entered = 0
         self._own_client: AsyncAnthropic | None = None
+        self._made: list[SdkGateway] = []
         self._options = Options(
             policy=resolve_policy(policy),
             policy_name=self._policy_name,
@@ -147,7 +148,10 @@ class BatchRunner:
         if self._entered:
             return
         client, self._own_client = self._own_client, None
+        made, self._made = self._made, []
         try:
+            for gateway in made:
+                await gateway.aclose()
             if client is not None:
                 await client.close()
         finally:
@@ -191,7 +195,9 @@ class BatchRunner:
                 # Made when first needed, and anew after a close: a client belongs to one loop.
                 client = self._own_client = self._own_client or default_client()
             orgs = (Org(DEFAULT_ORG, client),)
-        return {org.label: (org, SdkGateway(org.client)) for org in orgs}
+        made = {org.label: (org, SdkGateway(org.client)) for org in orgs}
+        self._made += [gateway for _, gateway in made.values()]
+        return made
 
     def _emit(self, event: Event) -> None:
         log_event(event)

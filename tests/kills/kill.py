@@ -52,10 +52,11 @@ def kill_once(sim: Simulator, store: Path, chance: random.Random, tally: Tally) 
         time.sleep(chance.random() * WITHIN)
         child.send_signal(signal.SIGKILL)
         told = child.stdout.read().split()
-    if child.returncode != -signal.SIGKILL:
+    last = told[-1] if told else "RunStarted"
+    if child.returncode != -signal.SIGKILL or last.endswith(">"):
+        # It had told its result: a kill on the way out of the interpreter proves nothing.
         return False
     tally.kills += 1
-    last = told[-1] if told else "RunStarted"
     tally.at[last] = tally.at.get(last, 0) + 1
     return True
 

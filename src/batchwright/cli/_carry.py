@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -222,6 +223,9 @@ class _Call:
     async def carry(self, go: Callable[[BatchRunner], Awaitable[RunResult]]) -> Exit:
         """Conduct the wave, write the results, tell the summary."""
         began = clock().monotonic()
+        # What has been imported stays: going through it again and again in full collections holds
+        # the loop up by 100 ms each. A process of its own may say so; a library may not.
+        gc.freeze()
         self.state.on_interrupt = self._interrupted
         display = display_for(sys.stderr, tell, quiet=self.manner.quiet)
 

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from batchwright._context import REMEDIES
-from batchwright.cli._advice import hints_for, next_steps
+from batchwright._recover import NOT_RECOVERED
+from batchwright.cli._advice import command, hints_for, next_steps
 from batchwright.cli._options import Where
 from batchwright.errors import ConfigurationError
 from batchwright.listeners._board import span, told_items
@@ -41,13 +42,20 @@ class Summary:
     @property
     def next(self) -> list[str]:
         """Commands to type next, each with its why."""
-        return next_steps(
+        return self._first_steps + next_steps(
             self.where,
             self.reasons,
             base_url=self.base_url,
             out=self.out,
             written=self.written is not None,
         )
+
+    @property
+    def _first_steps(self) -> list[str]:
+        if all(reason != NOT_RECOVERED for reason, _ in self.stopped):
+            return []
+        again = command("recover", self.where, "ITEMS.jsonl", base_url=self.base_url)
+        return [f"{again}   # once they have ended; before resume, which may pay twice"]
 
 
 def examples_of(result: RunResult) -> dict[str, list[Outcome]]:
@@ -88,8 +96,8 @@ def lines_of(summary: Summary) -> list[str]:
     lines += _failures(summary)
     lines += _tokens(report)
     lines += _places(summary)
-    for _, message in summary.stopped:
-        lines.append(f"Stopped: {message}")
+    for reason, message in summary.stopped:
+        lines.append(f"{'Not recovered' if reason == NOT_RECOVERED else 'Stopped'}: {message}")
         lines += hints_for(message)
     lines += [f"Next: {step}" for step in summary.next]
     return lines

@@ -1,0 +1,289 @@
+"""
+Carrying out a switch: which items go to direct calls, and which batches are given up for it.
+
+The decision is durable before anything follows from it, so a killed process is succeeded by one
+that goes on with the same switch. An item is only asked directly after its batch has ended and
+been read, unless the caller chose to race.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from batchwright._clock import clock
+from batchwright._context import RunContext
+from batchwright._org import OrgLink
+from batchwright._sync import SyncPool
+from batchwright._terms import PolicyTerms, terms_of
+from batchwright.config import SyncLimits
+from batchwright.events import SwitchDecided, WaveLooksWedged
+from batchwright.policy import ALARM_WINDOW, DispatchPolicy, Switch, WaveSnapshot, looks_wedged
+from batchwright.store import Pending, Shard, ShardState
+
+#: Items that one sync shard claims.
+CLAIM = 256
+#: Sync shards of one org at once: the next one is claimed while the last calls of one are out.
+CLAIMS = 2
+#: The pool is fed for so many seconds ahead when batches are given up progressively.
+AHEAD_SECONDS = 60.0
+#: What only batches have: items with this beta stay on the batch path.
+BATCH_ONLY_BETA = "output-300k"
+#: Name of the fact that holds the switch.
+FACT = "switch"
+#: Name under which another process asks for a switch.
+WISH = "wish/switch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A switch as it is stored: why, how much, and on which terms."""
+
+    reason: str
+    share: float
+    decided_at: float
+    items: int
+    drain: str = "progressive"
+    race: bool = False
+    cancel_timeout: float = 600.0
+
+
+class Dispatch:
+    """The switch of one wave: asked for, decided, carried out."""
+
+    def __init__(
+        self,
+        ctx: RunContext,
+        policy: DispatchPolicy,
+        limits: SyncLimits,
+        cancel: Callable[[Shard], None],
+    ) -> None:
+        """
+        Prepare a wave.
+
+        Args:
+            ctx: The run.
+            policy: Gives the verdicts.
+            limits: Bounds of the sync path.
+            cancel: Starts the cancel of a live shard for the drain.
+        """
+        self._ctx = ctx
+        self._policy = policy
+        self._terms: PolicyTerms = terms_of(policy)
+        self._cancel = cancel
+        self._limits = limits
+        self._agreed = 0
+        self._alarmed = False
+        self.decision: Decision | None = None
+        #: Items that may still be moved under the share of the switch.
+        self.left = 0
+        #: Numbers of shards whose items are asked directly, and of batches given up for that.
+        self.shards: set[int] = set()
+        self.given_up: set[int] = set()
+        self.pools: Mapping[str, SyncPool] = {
+            label: SyncPool(ctx, org, limits) for label, org in ctx.orgs.items()
+        }
+
+    # -- deciding -----------------------------------------------------------------------------
+
+    def restore(self, facts: Mapping[str, Any], remaining: int) -> None:
+        """Go on with a switch that an earlier process decided and did not finish."""
+        stored = facts.get(FACT)
+        if isinstance(stored, dict):
+            self.decision = Decision(**stored)
+            self.left = _moved(self.decision.share, remaining)
+
+    async def ask(self, snapshot: WaveSnapshot, *, wished: bool) -> None:
+        """Ask the policy, once per tick; act when its verdict has held."""
+        verdict = self._policy.decide(snapshot)
+        self._alarm(snapshot, verdict)
+        if wished and self.decision is None:
+            await self._decide(Switch("switched by hand"), snapshot)
+        elif not isinstance(verdict, Switch):
+            self._agreed = 0
+        elif self.decision is not None:
+            await self._grow(verdict, snapshot)
+        else:
+            self._agreed += 1
+            if snapshot.moment == "start" or self._agreed >= self._terms.confirmations:
+                await self._decide(verdict, snapshot)
+
+    async def _decide(self, verdict: Switch, snapshot: WaveSnapshot) -> None:
+        remaining = snapshot.waiting + snapshot.in_flight
+        decision = Decision(
+            reason=verdict.reason,
+            share=verdict.share,
+            decided_at=snapshot.now.timestamp(),
+            items=remaining,
+            drain=self._terms.drain,
+            race=self._terms.race,
+            cancel_timeout=self._terms.cancel_timeout,
+        )
+        await self._make_durable(decision, remaining)
+        self._ctx.emit(
+            SwitchDecided(
+                run_id=self._ctx.run_id,
+                reason=verdict.reason,
+                share=verdict.share,
+                remaining=remaining,
+                facts=facts_of(snapshot),
+            )
+        )
+
+    async def _grow(self, verdict: Switch, snapshot: WaveSnapshot) -> None:
+        """Let the share grow; it never shrinks."""
+        assert self.decision is not None
+        if verdict.share > self.decision.share:
+            remaining = snapshot.waiting + snapshot.in_flight
+            await self._make_durable(replace(self.decision, share=verdict.share), remaining)
+
+    async def _make_durable(self, decision: Decision, remaining: int) -> None:
+        await self._ctx.store.put_facts(self._ctx.lease, {FACT: asdict(decision)})
+        self.decision = decision
+        self.left = _moved(decision.share, remaining)
+        self._ctx.wake()
+
+    def _alarm(self, snapshot: WaveSnapshot, verdict: object) -> None:
+        """Say once that a wave looks wedged where the policy leaves it as it is."""
+        quiet = looks_wedged(snapshot, ALARM_WINDOW)
+        if quiet is None or self._alarmed or self.decision or isinstance(verdict, Switch):
+            return
+        self._alarmed = True
+        self._ctx.emit(
+            WaveLooksWedged(
+                run_id=self._ctx.run_id,
+                quiet_for=quiet,
+                live=len(snapshot.batches),
+                remaining=snapshot.waiting + snapshot.in_flight,
+                advice=f"to move the rest to direct calls: batchwright switch --run-id "
+                f"{self._ctx.run_id}",
+                facts=facts_of(snapshot),
+            )
+        )
+
+    async def finish(self) -> None:
+        """Forget the switch: its wave is over, and the next one decides for itself."""
+        if self.decision is not None:
+            await self._ctx.store.put_facts(self._ctx.lease, {FACT: None})
+
+    @property
+    def races(self) -> bool:
+        """Whether items are asked directly while their batch may still answer."""
+        return self.decision is not None and self.decision.race
+
+    # -- the sync path ------------------------------------------------------------------------
+
+    def takes(self, headers: str) -> bool:
+        """Tell whether items of this header group may go to the sync path now."""
+        return self.decision is not None and self.left > 0 and BATCH_ONLY_BETA not in headers
+
+    def org_for(self, orgs: Sequence[OrgLink]) -> OrgLink | None:
+        """Return the open org with the fewest claims, or `None` where all have enough."""
+        claims = {org.label: 0 for org in orgs}
+        for number in self.shards:
+            shard = self._ctx.active.get(number)
+            if shard is not None and shard.org in claims:
+                claims[shard.org] += 1
+        free = [org for org in orgs if claims[org.label] < CLAIMS]
+        return min(free, key=lambda org: claims[org.label], default=None)
+
+    def fitting(self, items: Sequence[Pending]) -> tuple[list[Pending], list[Pending]]:
+        """Return those of *items* that a direct call takes, and those too large for it."""
+        most = self._limits.max_bytes
+        fit = [item for item in items if item.size <= most]
+        return fit[: self.left], [item for item in items if item.size > most]
+
+    def claim(self, shard: Shard) -> None:
+        """Note that a shard's items are asked directly."""
+        self.shards.add(shard.number)
+        self.left -= shard.count
+
+    def came_back(self, shard: Shard, count: int) -> None:
+        """Note that items asked directly wait for another try: they stay on their path."""
+        if shard.number in self.shards:
+            self.left += count
+
+    @property
+    def under_way(self) -> int:
+        """Items inside sync shards."""
+        return sum(
+            shard.count for number, shard in self._ctx.active.items() if number in self.shards
+        )
+
+    def rate(self) -> float | None:
+        """Return the answers per second of all pools, as measured in this wave."""
+        rates = [rate for pool in self.pools.values() if (rate := pool.rate) is not None]
+        return sum(rates) if rates else None
+
+    # -- the drain ----------------------------------------------------------------------------
+
+    def drain(self, waiting: int) -> None:
+        """
+        Give up batches for the sync path: all at once, or just ahead of what the pool can take.
+
+        Given up is what was sent last, since what has waited longest is likeliest to end at half
+        price. A batch that does not end in time keeps its items until its own deadline; the next
+        one is given up in its place.
+        """
+        if self.decision is None:
+            return
+        live = sorted(
+            (s for s in self._ctx.active.values() if self._may_give_up(s)),
+            key=lambda shard: (shard.created_at or clock().now(), shard.number),
+            reverse=True,
+        )
+        ahead = waiting + self.under_way + self._coming()
+        budget = self.left - waiting
+        for shard in live:
+            if budget <= 0 or (self.decision.drain != "all" and ahead >= self._appetite()):
+                return
+            self.given_up.add(shard.number)
+            self._cancel(shard)
+            ahead += shard.count
+            budget -= shard.count
+
+    def _may_give_up(self, shard: Shard) -> bool:
+        fresh = shard.number not in self.given_up and not shard.cancel
+        return shard.state is ShardState.LIVE and fresh
+
+    def _coming(self) -> int:
+        """Return the items of given-up batches that may still end in time."""
+        assert self.decision is not None
+        now = clock().now()
+        return sum(
+            shard.count
+            for number, shard in self._ctx.active.items()
+            if number in self.given_up and self._is_patient(shard, now.timestamp())
+        )
+
+    def _is_patient(self, shard: Shard, now: float) -> bool:
+        assert self.decision is not None
+        given_up_at = self._ctx.given_up_at.get(shard.number, now)
+        return now - given_up_at < self.decision.cancel_timeout
+
+    def _appetite(self) -> float:
+        """Return how many items the pools should have before them."""
+        width = sum(pool.window.most for pool in self.pools.values())
+        rate = self.rate()
+        return max(2.0 * width, (rate or 0.0) * AHEAD_SECONDS)
+
+
+def _moved(share: float, remaining: int) -> int:
+    """Return how many items a share moves; all of it means whatever may still come."""
+    return sys.maxsize if share >= 1.0 else math.ceil(share * remaining)
+
+
+def facts_of(snapshot: WaveSnapshot) -> dict[str, object]:
+    """Return what a decision rested on, for log lines and the report."""
+    return {
+        "batch_finish": asdict(snapshot.batch_finish),
+        "sync_finish": asdict(snapshot.sync_finish),
+        "premium": snapshot.premium,
+        "waiting": snapshot.waiting,
+        "in_flight": snapshot.in_flight,
+        "live": len(snapshot.batches),
+        "ended": snapshot.ended,
+    }

@@ -1,0 +1,46 @@
+"""
+What stands about a run, read from its store: no lease, no request.
+"""
+
+from __future__ import annotations
+
+from batchwright import _lease
+from batchwright._clock import clock
+from batchwright._wave import progress_of
+from batchwright.events import LiveBatch
+from batchwright.status import RunStatus, kept_until
+from batchwright.store import CheckpointStore, RunInfo, Shard, ShardState
+
+
+async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
+    """Return what stands about the run of *info*."""
+    shards = await store.read_shards(info.run_id)
+    lease = await store.read_lease(info.run_id)
+    now = clock().now()
+    alive = lease is not None and not _lease.may_succeed(lease, _lease.myself(), now)
+    live = [s for s in shards if s.state not in {ShardState.DONE, ShardState.HELD}]
+    return RunStatus(
+        run_id=info.run_id,
+        intake_complete=info.intake_complete,
+        progress=progress_of(info, tuple(_live(s) for s in live if s.batch_id), now),
+        reasons=info.reasons,
+        truncated=info.truncated,
+        refused=info.refused,
+        owner=f"process {lease.owner.pid} on {lease.owner.host}" if lease and alive else None,
+        live=live,
+        held=[s for s in shards if s.state is ShardState.HELD],
+        kept_until=kept_until(shards, unread_only=True),
+        info=info,
+    )
+
+
+def _live(shard: Shard) -> LiveBatch:
+    return LiveBatch(
+        shard=shard.number,
+        org=shard.org,
+        batch_id=shard.batch_id or "",
+        count=shard.count,
+        status=str(shard.state),
+        created_at=shard.created_at,
+        expires_at=shard.expires_at,
+    )

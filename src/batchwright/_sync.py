@@ -1,0 +1,316 @@
+"""
+The sync path: direct calls by a bounded pool, one for each org.
+
+The same outcomes, faults, budgets and store as on the batch path. A direct answer cannot be read
+again, so it is written through to the disk before it counts; answers that come together are written
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import orjson
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from batchwright._api import CallFailed
+from batchwright._clock import clock
+from batchwright._context import RunContext
+from batchwright._faults import Failure, Fault, classify
+from batchwright._json import load_json
+from batchwright._judge import judge_settlements
+from batchwright._lines import flag_of, tokens_of
+from batchwright._org import OrgLink
+from batchwright._pace import PARK_ABOVE, RequestBudget, retry_wait
+from batchwright._window import Window
+from batchwright.config import SyncLimits
+from batchwright.events import ItemsMerged
+from batchwright.store import Body, ItemState, Member, Rest, Settlement, Shard, ShardState
+from batchwright.types import ItemError
+
+#: Above this a plain call may outlast the connection, so the answer is streamed and put together.
+STREAM_ABOVE_TOKENS = 21_333
+#: Bytes of bodies read from the store at once.
+PAGE_BYTES = 1_000_000
+#: Answers that become durable together at most.
+GROUP = 250
+#: After an interruption calls under way may finish for so many seconds: their answers are paid.
+LINGER = 15.0
+#: A refusal for being busy counts as a try only where nothing else got through meanwhile.
+_RETRIED = frozenset({Fault.MOMENT, Fault.BUSY})
+
+_ASKED_TOKENS = b'"max_tokens":'
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A message as it came, and parsed."""
+
+    raw: bytes
+    message: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Job:
+    """One sync shard at work."""
+
+    shard: Shard
+    members: Mapping[int, Member]
+    headers: Mapping[str, str]
+    outbox: list[Settlement] = field(default_factory=list)
+    filled: anyio.Event = field(default_factory=anyio.Event)
+    asked_all: bool = False
+
+
+class SyncPool:
+    """The direct calls of one org."""
+
+    def __init__(self, ctx: RunContext, org: OrgLink, limits: SyncLimits) -> None:
+        self._ctx = ctx
+        self._org = org
+        self._limits = limits
+        self.window = Window(limits.concurrency)
+        self._budget = RequestBudget(rpm=limits.rpm, burst=10.0) if limits.rpm else None
+        self._began: float | None = None
+        self._stopping = False
+        self._scopes: set[anyio.CancelScope] = set()
+
+    @property
+    def rate(self) -> float | None:
+        """Answers per second as measured in this wave, or `None` before there are any."""
+        if self._began is None or self.window.successes < GROUP // 10:
+            return None
+        return self.window.successes / max(clock().monotonic() - self._began, 0.001)
+
+    async def linger(self) -> None:
+        """Wait for an interruption, and then give the calls under way a while to finish."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._stopping = True
+            for scope in self._scopes:
+                scope.deadline = anyio.current_time() + LINGER
+            self.window.wake()
+
+    async def carry(self, shard: Shard) -> Shard:
+        """Ask every item of *shard*; return it DONE, or as it was where it was interrupted."""
+        with anyio.CancelScope(shield=True) as scope:
+            self._scopes.add(scope)
+            try:
+                shard = await self._work(shard)
+            finally:
+                self._scopes.discard(scope)
+        await checkpoint()
+        return shard
+
+    async def _work(self, shard: Shard) -> Shard:
+        self._began = clock().monotonic() if self._began is None else self._began
+        members = await self._ctx.store.read_members(self._ctx.run_id, shard.number)
+        headers = orjson.loads(shard.headers) if shard.headers else {}
+        job = _Job(shard, {member.seq: member for member in members}, headers)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write, job)
+            await self._ask_all(job)
+            job.asked_all = True
+            job.filled.set()
+        if self._stopping:
+            return shard
+        rest = Rest(state=ItemState.PENDING)
+        return await self._ctx.move(shard, ShardState.DONE, reason="sync", rest=rest)
+
+    # -- asking -------------------------------------------------------------------------------
+
+    async def _ask_all(self, job: _Job) -> None:
+        send, receive = anyio.create_memory_object_stream[Body](self._limits.concurrency)
+        async with anyio.create_task_group() as workers:
+            count = min(self._limits.concurrency, len(job.members))
+            with receive:
+                self._hire(workers, job, receive, count)
+            async with send:
+                after = -1
+                while page := await self._page(job.shard, after):
+                    for body in page:
+                        await send.send(body)
+                    after = page[-1].seq
+
+    def _hire(
+        self, workers: TaskGroup, job: _Job, bodies: MemoryObjectReceiveStream[Body], count: int
+    ) -> None:
+        for _ in range(count):
+            workers.start_soon(self._worker, job, bodies.clone())
+
+    async def _page(self, shard: Shard, after: int) -> Sequence[Body]:
+        if not self._is_open():
+            return ()
+        return await self._ctx.store.read_bodies(self._ctx.run_id, shard.number, after, PAGE_BYTES)
+
+    def _is_open(self) -> bool:
+        return not self._stopping and self._org.stop is None
+
+    async def _worker(self, job: _Job, bodies: MemoryObjectReceiveStream[Body]) -> None:
+        with bodies:
+            async for body in bodies:
+                member = job.members[body.seq]
+                # Answered meanwhile by a batch that ended late: asking again would pay again.
+                if self._is_open() and member.shard == job.shard.number:
+                    settlement = await self._ask(job, body, member)
+                    if settlement is not None:
+                        job.outbox.append(settlement)
+                        job.filled.set()
+
+    async def _ask(self, job: _Job, body: Body, member: Member) -> Settlement | None:
+        """Return what one item came to; `None` where it goes on waiting, unasked."""
+        tries = 0
+        while True:
+            before = self.window.successes
+            await self.window.enter()
+            try:
+                if not self._is_open():
+                    return None
+                await self._spend()
+                answer = await self._call(body, job.headers)
+            except CallFailed as failed:
+                failure = failed.failure
+            else:
+                self.window.succeeded()
+                return self._answered(body.seq, answer)
+            finally:
+                self.window.leave()
+            fault = classify(failure)
+            if fault not in _RETRIED:
+                return self._final(member, failure, fault)
+            # Refused while others got through: the pool was too wide; the item had no part in it.
+            tries += not (fault is Fault.BUSY and self.window.successes > before)
+            if tries >= self._ctx.retry.call_attempts or self._parked(failure):
+                return self._failed(member, failure, ItemState.PENDING, failure.type or "no_answer")
+            await self._back_off(failure, fault, tries)
+
+    async def _back_off(self, failure: Failure, fault: Fault, tries: int) -> None:
+        wait = retry_wait(tries, failure.retry_after, self._ctx.retry, clock().random())
+        if fault is Fault.BUSY:
+            self.window.refused(wait)
+        else:
+            await clock().sleep(wait)
+
+    def _parked(self, failure: Failure) -> bool:
+        if (failure.retry_after or 0.0) <= PARK_ABOVE:
+            return False
+        self._ctx.halt(self._org, "interrupted", f"direct calls are refused: {failure}")
+        return True
+
+    async def _spend(self) -> None:
+        if self._budget is not None:
+            wait = self._budget.take(clock().monotonic())
+            if wait > 0:
+                await clock().sleep(wait)
+
+    async def _call(self, body: Body, headers: Mapping[str, str]) -> _Answer:
+        stream = _needs_stream(body.body)
+        reply = await self._org.gateway.message(body.body, headers, stream=stream)
+        self._org.time.learn(reply.server_time, clock().now())
+        try:
+            message = load_json(reply.body)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            text = f"an answer that is no message ({len(reply.body)} bytes)"
+            raise CallFailed(Failure(call="message", status=200, message=text))
+        return _Answer(reply.body.strip(), message)
+
+    # -- what an answer means -----------------------------------------------------------------
+
+    def _answered(self, seq: int, answer: _Answer) -> Settlement:
+        message = answer.message
+        return Settlement(
+            seq=seq,
+            state=ItemState.SUCCEEDED,
+            via="sync",
+            org=self._org.label,
+            raw=b'{"type":"succeeded","message":' + answer.raw + b"}",
+            tokens=tokens_of(message),
+            model=str(message.get("model") or ""),
+            flag=flag_of(message),
+        )
+
+    def _final(self, member: Member, failure: Failure, fault: Fault) -> Settlement:
+        """Return what a call that is not worth repeating means for its item."""
+        if fault is Fault.ACCOUNT or (fault is Fault.NOT_FOUND and not failure.envelope):
+            self._ctx.halt(self._org, "account", str(failure))
+            return self._failed(member, failure, ItemState.PENDING, "account", charge=0)
+        reason = "too_large" if fault is Fault.TOO_LARGE else failure.type
+        return self._failed(
+            member, failure, ItemState.QUARANTINED, reason or "invalid_request_error"
+        )
+
+    def _failed(
+        self,
+        member: Member,
+        failure: Failure,
+        state: ItemState,
+        reason: str,
+        *,
+        charge: int = 1,
+    ) -> Settlement:
+        spent = member.used + charge >= self._ctx.retry.max_attempts
+        if state is ItemState.PENDING and charge and spent:
+            state, reason = ItemState.UNRESOLVED, "exhausted"
+        error = ItemError(
+            type=failure.type or "no_answer",
+            message=str(failure),
+            request_id=failure.request_id,
+            code=failure.code,
+        )
+        return Settlement(
+            seq=member.seq,
+            state=state,
+            reason=reason,
+            error=error,
+            charge=charge,
+            via="sync",
+            org=self._org.label,
+        )
+
+    # -- making it durable --------------------------------------------------------------------
+
+    async def _write(self, job: _Job) -> None:
+        """Write what has come, together, until everything was asked and nothing is left."""
+        while not (job.asked_all and not job.outbox):
+            if not job.outbox:
+                await job.filled.wait()
+                job.filled = anyio.Event()
+                continue
+            group, job.outbox = job.outbox[:GROUP], job.outbox[GROUP:]
+            judged = await judge_settlements(self._ctx, job.members, group)
+            settled = await self._ctx.settle(job.shard, judged, job.members)
+            applied = [
+                said.state for said, what in zip(judged, settled, strict=True) if what == "applied"
+            ]
+            self._ctx.emit(
+                ItemsMerged(
+                    run_id=self._ctx.run_id,
+                    shard=job.shard.number,
+                    batch_id=None,
+                    succeeded=applied.count(ItemState.SUCCEEDED),
+                    quarantined=applied.count(ItemState.QUARANTINED),
+                    rejected=applied.count(ItemState.REJECTED),
+                    unresolved=applied.count(ItemState.UNRESOLVED),
+                    again=applied.count(ItemState.PENDING),
+                    late=sum(what == "late" for what in settled),
+                )
+            )
+            self._ctx.wake()
+
+
+def _needs_stream(body: bytes) -> bool:
+    """Tell whether the item asks for so many tokens that its answer must be streamed."""
+    # The bytes are looked at before they are parsed: few items ask for that much.
+    place = body.find(_ASKED_TOKENS)
+    digits = body[place + len(_ASKED_TOKENS) : place + len(_ASKED_TOKENS) + 7]
+    if place < 0 or sum(48 <= digit <= 57 for digit in digits) < 5:
+        return False
+    return int(orjson.loads(body)["max_tokens"]) > STREAM_ABOVE_TOKENS
