@@ -18,6 +18,7 @@ from tests.simulation.checkers import is_vacuous, violations
 from tests.simulation.full import full, search
 from tests.simulation.levels import play_at
 from tests.simulation.payment import doubles
+from tests.simulation.shrink import shrink
 from tests.simulation.world import ACTS, Scenario
 
 
@@ -28,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return full(options.jobs)
     if options.minutes is not None or options.seeds is not None:
         return search(_scenario(options), options.minutes, options.seeds, options.jobs)
-    return _show(_scenario(options), quiet=options.quiet)
+    scenario = _scenario(options)
+    if options.shrink:
+        scenario = shrink(scenario, play_at)
+    return _show(scenario, quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--successor", choices=("host", "elsewhere"), default="host")
     add("--planted", default="", help="name of a planted bug")
     add("--quiet", action="store_true", help="only the verdict, no trace")
+    add("--shrink", action="store_true", help="make a failing run as small as it can be, first")
     add("--minutes", type=float, help="search for so long, with swarms from --seed on")
     add("--seeds", type=_span, help="search these seeds: 0-500; with --faults: only those kinds")
     add("--full", action="store_true", help="the long sweep: singles, pairs, swarm")

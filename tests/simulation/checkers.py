@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
-from batchwright.simulator import expected_text
-from batchwright.store import FINAL, ItemState
 from tests.simulation.disk import finals, hash_of
 from tests.simulation.loop import DAY
 from tests.simulation.payment import lost_answers, payment
 from tests.simulation.play import POLLING, RETRY, Played
+
+from batchwright.simulator import expected_text
+from batchwright.store import FINAL, ItemState
 
 #: Reasons that a calm life may leave behind: all wait for a person, none for another run.
 HONEST = frozenset(
@@ -124,7 +126,7 @@ def order(played: Played) -> Iterator[str]:
     members: dict[int, tuple[tuple[int, int], ...]] = {}
     state: dict[int, str] = {}
     recorded: set[str] = set()
-    answered: dict[str, int] = {}
+    answered: dict[str, tuple[int, int]] = {}
     places = {row.outcome.custom_id: row.seq for row in played.rows}
     for op in played.world.history.ops:
         if op.name == "store.plan_shard" and "stored" in op.facts:
@@ -139,10 +141,11 @@ def order(played: Played) -> Iterator[str]:
             if not any(state.get(number) == "sending" for number in intended):
                 yield f"order: a create of items {seqs} left without a durable intent"
             if op.how == "ok" and op.result is not None:
-                answered[op.result[0]] = op.life
+                answered[op.result[0]] = (op.life, op.after)
         elif op.name in {"api.retrieve", "api.results", "api.cancel"}:
             batch = op.facts["batch"]
-            if answered.get(batch) == op.life and batch not in recorded:
+            life, since = answered.get(batch, (0, 0))
+            if life == op.life and op.number > since and batch not in recorded:
                 yield f"order: {op.name} of {batch} came before its id was durable"
 
 
@@ -184,12 +187,19 @@ def deadline(played: Played) -> Iterator[str]:
         early = server.expires_at(op.facts["batch"]) + POLLING.grace - op.began
         if early > 2.0:
             yield f"deadline: {op.facts['batch']} was canceled {early:.0f} s before its time"
+    known: dict[str, float] = {}
+    for op in played.world.history.named("store.move_shard"):
+        if "stored" in op.facts and op.facts["batch_id"]:
+            known.setdefault(op.facts["batch_id"], op.began)
+    allowed = 3 * 3_600.0 + 28_800.0 * _slept(played)
     for op in played.world.history.named("api.retrieve"):
-        if op.facts["batch"] in server.created:
-            late = op.began - server.expires_at(op.facts["batch"]) - POLLING.grace
-            first = min(e.began for e in played.endings if e.life == op.life)
-            if late > 3 * 3_600.0 + 28_800.0 * _slept(played) and op.began - first > 3 * 3_600.0:
-                yield f"deadline: {op.facts['batch']} is looked at {late:.0f} s after its time"
+        batch = op.facts["batch"]
+        if batch not in server.created:
+            continue
+        life = min((e.began for e in played.endings if e.life == op.life), default=op.began)
+        since = max(server.expires_at(batch) + POLLING.grace, life, known.get(batch, 0.0))
+        if op.began - since > allowed:
+            yield f"deadline: {batch} is looked at {op.began - since:.0f} s after its time"
 
 
 def stops(played: Played) -> Iterator[str]:
@@ -250,7 +260,10 @@ def _peak(played: Played, name: str) -> int:
 
 
 def hygiene(played: Played) -> Iterator[str]:
-    """Nothing is left running, and no exception goes unread."""
+    """Nothing is left running, no exception goes unread, and none is unforeseen."""
+    for note in played.world.history.notes:
+        if "ShardFailed" in note.text:
+            yield f"hygiene: {note.text}"
     for ending in played.endings:
         if ending.leftovers and ending.how != "killed":
             yield f"hygiene: life {ending.life} left tasks behind: {ending.leftovers}"
@@ -260,10 +273,12 @@ def hygiene(played: Played) -> Iterator[str]:
 
 
 def owner(played: Played) -> Iterator[str]:
-    """Once somebody has taken a run over, nothing that its former owner writes is stored."""
+    """Once somebody has taken a run over, its former owner writes nothing and sends nothing."""
     tokens: list[tuple[int, int]] = []
     holder = 0
     for op in played.world.history.ops:
+        if op.name == "api.create" and op.life != holder:
+            yield f"owner: life {op.life} sends a batch while life {holder} owns the run"
         if "stored" not in op.facts:
             continue
         if op.name == "store.acquire":
@@ -271,7 +286,7 @@ def owner(played: Played) -> Iterator[str]:
             tokens.append((op.life, op.facts["stored"]))
         elif op.name != "store.release" and op.life != holder:
             yield f"owner: {op.name} of life {op.life} was stored while life {holder} owns the run"
-    if any(late[1] <= early[1] for early, late in zip(tokens, tokens[1:], strict=False)):
+    if any(late[1] <= early[1] for early, late in pairwise(tokens)):
         yield f"owner: the tokens do not grow: {tokens}"
 
 

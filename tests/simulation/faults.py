@@ -48,7 +48,7 @@ CATALOGUE: dict[str, dict[str, float]] = {
         "results_500": 0.25,
         "results_404": 0.15,
     },
-    "cancel": {"cancel_500": 0.3, "cancel_lost": 0.3},
+    "cancel": {"cancel_500": 0.5, "cancel_lost": 0.8},
     "store": {"store_busy": 0.01, "store_slow": 0.06},
 }
 

@@ -8,13 +8,14 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 
+from tests.simulation.answers import Answer, Request
+from tests.simulation.life import Life
+from tests.simulation.loop import BASE
+from tests.simulation.wire import Wire
+
 from batchwright._api import CallFailed, Reply
 from batchwright._faults import Failure
 from batchwright._gateway import CREATE_TIMEOUT
-from tests.simulation.life import Life
-from tests.simulation.loop import BASE
-from tests.simulation.server import Answer, Request
-from tests.simulation.wire import Wire
 
 
 class SimGateway:
@@ -50,6 +51,10 @@ class SimGateway:
     async def models(self) -> Reply:
         """Return a page of models."""
         return await self._call(Request(call="models"))
+
+    async def message(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> Reply:
+        """Refuse: no policy of these runs asks items directly."""
+        raise AssertionError("direct calls are not simulated")
 
     @contextlib.asynccontextmanager
     async def results(self, batch_id: str) -> AsyncIterator[_Chunks]:

@@ -4,7 +4,7 @@ Playing a scenario at the level that it names, with the bug that it names.
 
 from __future__ import annotations
 
-from tests.simulation import planted
+from tests.simulation.planted.bugs import plant
 from tests.simulation.play import Played, Player, runner_below_gateway
 from tests.simulation.world import Scenario
 
@@ -13,10 +13,10 @@ def play_at(scenario: Scenario) -> Played:
     """Play *scenario* as it says."""
     if scenario.level == 2:
         # The SDK is asked for only where it is needed: importing it costs half a second.
-        from tests.simulation.transport import runner_below_sdk  # noqa: PLC0415
+        from tests.simulation.transport import runner_below_sdk
 
         make = runner_below_sdk
     else:
         make = runner_below_gateway
-    with planted.plant(scenario.planted):
+    with plant(scenario.planted):
         return Player(scenario, make).play()

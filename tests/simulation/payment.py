@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tests.simulation.loop import DAY
 from tests.simulation.play import Played
@@ -33,7 +34,7 @@ def doubles(played: Played) -> list[Double]:
         mine = sorted(
             (server.created[b] for b in batch_ids if b in server.created), key=lambda c: c.left
         )
-        for early, late in zip(mine, mine[1:], strict=False):
+        for early, late in pairwise(mine):
             excuse = _excuse(played, custom_id, early, late)
             found.append(Double(custom_id, early.batch_id, late.batch_id, excuse))
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
@@ -16,24 +15,36 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+from tests.simulation.disk import Door, MemoryDisk, SQLiteDisk
+from tests.simulation.gateway import SimGateway
+from tests.simulation.life import Life
+from tests.simulation.loop import DAY, SimDeadlock, SimHorizon, VirtualLoop
+from tests.simulation.world import Scenario, SimWorld
+
 import batchwright
-from batchwright import BatchRunner, Item, Org, Polling, RetryBudget, RunResult, ShardLimits
-from batchwright import _lease, _threads
+from batchwright import (
+    BatchRunner,
+    Item,
+    Org,
+    Polling,
+    RetryBudget,
+    RunResult,
+    ShardLimits,
+    _lease,
+    _threads,
+)
 from batchwright._clock import use_clock
 from batchwright.errors import BatchwrightError, RunLocked
 from batchwright.store import Owner, Row
-from tests.simulation.disk import Door, MemoryDisk, SQLiteDisk
-from tests.simulation.gateway import SimGateway
-from tests.simulation.life import Killed, Life
-from tests.simulation.loop import SimDeadlock, SimHorizon, VirtualLoop
-from tests.simulation.world import Scenario, SimWorld
 
 RUN = "job"
 #: Lives with faults; then the calm begins.
 WILD_LIVES = 7
 #: Lives of the calm: the first may have to wait for an owner, or find an org parked.
 CALM_LIVES = 4
-POLLING = Polling(interval=60.0, grace=1_800.0)
+#: Virtual seconds that no life may take, whatever happens to it.
+LIFE_MOST = 4.5 * DAY
+POLLING = Polling(interval=60.0, grace=600.0)
 RETRY = RetryBudget()
 
 
@@ -162,8 +173,8 @@ def machine_of(world: SimWorld) -> Iterator[_Machine]:
         mock.patch.object(_lease, "myself", machine.myself),
         mock.patch.object(_lease, "_is_dead", machine.is_dead),
         mock.patch.object(_threads.Worker, "call", _inline),
-        mock.patch.object(_threads.Worker, "__init__", lambda self, name: None),
-        mock.patch.object(_threads.Worker, "stop", lambda self: None),
+        mock.patch.object(_threads.Worker, "__init__", return_value=None),
+        mock.patch.object(_threads.Worker, "stop"),
     ):
         yield machine
 
@@ -230,7 +241,11 @@ class Player:
         """Live once, and let the restart take a while."""
         world = self.world
         life = world.be_born()
-        loop = VirtualLoop(world.scenario.seed * 1_000 + life.number, start=world.past)
+        loop = VirtualLoop(
+            world.scenario.seed * 1_000 + life.number,
+            start=world.past,
+            horizon=world.past + LIFE_MOST * (0.5 if world.server.quick else 1.0),
+        )
         world.loop = loop
         began = loop.time()
         try:
@@ -277,10 +292,9 @@ class Player:
 
     def _spawn(self, life: Life) -> asyncio.Task[Ending]:
         # A context of its own, as another process has: its clock is not the other's.
-        task = asyncio.get_running_loop().create_task(
+        return asyncio.get_running_loop().create_task(
             self._live(life), context=Context(), name=f"life {life.number}"
         )
-        return task
 
     async def _live(self, life: Life) -> Ending:
         world = self.world
@@ -373,6 +387,3 @@ class Player:
 def play(scenario: Scenario) -> Played:
     """Play *scenario*."""
     return Player(scenario, runner_below_gateway).play()
-
-
-__all__ = ["Ending", "Killed", "Played", "Player", "gc", "items_of", "play"]

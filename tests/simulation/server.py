@@ -13,11 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-
-from batchwright.simulator import Access, ApiProblem, Books, World, WorldSettings
-from batchwright.simulator.batches import Batch
+from tests.simulation.answers import (
+    CREATE_AFTER,
+    CREATE_BEFORE,
+    SIMPLE,
+    Answer,
+    Request,
+    chunked,
+    lost,
+    refusal,
+    stranger,
+)
 from tests.simulation.faults import FaultPlan
 from tests.simulation.loop import DAY
+
+from batchwright.simulator import Access, ApiProblem, Books, Fate, World, WorldSettings, errored
+from batchwright.simulator.batches import Batch
 
 #: After so many seconds a create that has left is either visible or will never exist.
 SETTLED = 240.0
@@ -25,47 +36,6 @@ _HIDDEN = (20.0, 120.0)
 _LATE = (5.0, 110.0)
 #: Of the server's clock: virtual time 0 in seconds since the epoch.
 EPOCH = 1_780_315_200.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One call as it reaches the server."""
-
-    call: str
-    batch_id: str = ""
-    body: bytes = b""
-    limit: int = 20
-    after_id: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    """
-    What the caller learns.
-
-    Attributes:
-        status: HTTP status; `None` where no answer comes.
-        data: The JSON object of a 200.
-        pieces: The body of a 200 of results.
-        broken: The connection breaks behind the pieces.
-        error: The API's error envelope (type, message); `None` for an answer that is not its own.
-        retry_after: Seconds.
-        sent: Whether a byte may have reached the server, where no answer comes.
-        hangs: Nothing comes until the caller gives up.
-        unknown: The caller cannot tell from it whether the effect took place.
-        limit: `anthropic-ratelimit-requests-limit`.
-    """
-
-    status: int | None = 200
-    data: dict[str, Any] | None = None
-    pieces: Sequence[bytes] = ()
-    broken: bool = False
-    error: tuple[str, str] | None = None
-    retry_after: float | None = None
-    sent: bool = True
-    hangs: bool = False
-    unknown: bool = False
-    limit: float | None = 4_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +111,9 @@ class SimServer:
         chance = random.Random(f"world {self.seed}")
         has = self.faults.has
         low = chance.uniform(15.0, 60.0)
-        duration = (0.0, 0.0) if has("at_once") else (low, low + chance.uniform(10.0, 400.0))
+        duration = (0.0, 0.0) if has("at_once") else (low, low + chance.uniform(10.0, 150.0))
         if has("late_expiry"):
-            duration = (60.0, 8_000.0)
+            duration = (60.0, 4_000.0)
         for kind in ("at_once", "late_expiry", "mixed_lines"):
             if has(kind):
                 self.faults.strike(kind)
@@ -153,13 +123,26 @@ class SimServer:
             expire_rate=0.15 if has("mixed_lines") else 0.0,
             error_type=chance.choice(["api_error", "overloaded_error"]),
             poll_hint=10,
+            fate=self._fate if has("bad_lines") else None,
             # Waiting out a whole day costs the simulation seconds; most seeds make it shorter.
-            lifetime=DAY if self.seed % 8 == 0 else 5_400.0,
+            lifetime=2_400.0 if self.quick else DAY,
         )
+
+    def _fate(self, custom_id: str, _: object) -> Fate | None:
+        """One item of such a world is refused by its line, each time."""
+        if not custom_id.startswith(f"item-{(self.seed + 3) % 6}-"):
+            return None
+        self.faults.strike("bad_lines")
+        return errored("invalid_request_error", "this is no question")
 
     def calm(self) -> None:
         """Let everything go well from now on; what was accepted keeps its fate."""
         self.world.configure(duration=(20.0, 90.0), error_rate=0.0, expire_rate=0.0)
+
+    @property
+    def quick(self) -> bool:
+        """Whether batches of this world expire within the hour instead of after a day."""
+        return self.seed % 40 != 39
 
     # -- the door -----------------------------------------------------------------------------
 
@@ -169,7 +152,7 @@ class SimServer:
         try:
             return getattr(self, f"_{request.call}")(request, trick, left)
         except ApiProblem as problem:
-            return _refusal(problem.status, problem.type, problem.message)
+            return refusal(problem.status, problem.type, problem.message)
 
     def later(self, body: bytes, left: float, wait: float) -> None:
         """Let a create that is already under way arrive on its own."""
@@ -222,9 +205,11 @@ class SimServer:
         chance = self.faults.stream("doom")
         for kind, rate in (("never_ends", 0.4), ("stuck_batch", 0.3), ("canceled_elsewhere", 0.4)):
             if self.faults.has(kind) and chance.random() < rate:
+                now = self.clock.now()
+                if batch.status(now) == "ended":
+                    return
                 self.faults.strike(kind)
                 if kind == "canceled_elsewhere":
-                    now = self.clock.now()
                     batch.begin_cancel(now, now + chance.uniform(1.0, 60.0))
                     self.canceled_by[batch.id] = "elsewhere"
                     return
@@ -249,18 +234,18 @@ class SimServer:
         chance = self.faults.stream("create more")
         if self.faults.has("foreign_batches") and chance.random() < 0.3:
             self._foreign(1)
-        before = _CREATE_BEFORE.get(trick or "")
+        before = CREATE_BEFORE.get(trick or "")
         if before is not None:
             return before(chance)
         if trick == "late_create":
             self.later(request.body, left, chance.uniform(*_LATE))
-            return _lost()
+            return lost()
         register = trick not in {"hang_create", "edge_429"} or chance.random() < 0.5
-        hidden = trick == "slow_commit" or ("slow_commit" in self.faults.kinds and trick is not None)
+        slow = trick is not None and "slow_commit" in self.faults.kinds
         data: dict[str, Any] = {}
         if register:
-            data = self._public(self._register(request.body, left, hidden=hidden))
-        after = _CREATE_AFTER.get(trick or "")
+            data = self._public(self._register(request.body, left, hidden=slow))
+        after = CREATE_AFTER.get(trick or "")
         return Answer(data=data) if after is None else after()
 
     # -- the other calls ----------------------------------------------------------------------
@@ -278,8 +263,8 @@ class SimServer:
         return self.world.find(self.access, batch_id)
 
     def _retrieve(self, request: Request, trick: str | None, left: float) -> Answer:
-        if trick in _SIMPLE:
-            return _SIMPLE[trick]()
+        if trick in SIMPLE:
+            return SIMPLE[trick]()
         data = self._public(self._find(request.batch_id))
         if trick == "stale_get" and data["processing_status"] == "ended":
             data |= {"processing_status": "in_progress", "ended_at": None, "results_url": None}
@@ -287,8 +272,8 @@ class SimServer:
         return Answer(data=data, retry_after=None if ended else 10.0)
 
     def _list(self, request: Request, trick: str | None, left: float) -> Answer:
-        if trick in _SIMPLE:
-            return _SIMPLE[trick]()
+        if trick in SIMPLE:
+            return SIMPLE[trick]()
         limit = request.limit
         if self.faults.has("small_pages"):
             self.faults.strike("small_pages")
@@ -307,11 +292,11 @@ class SimServer:
 
     def _cancel(self, request: Request, trick: str | None, left: float) -> Answer:
         if trick == "cancel_500":
-            return _SIMPLE["get_500"]()
+            return SIMPLE["get_500"]()
         batch = self._find(request.batch_id)
         self.world.cancel(self.access, batch.id)
         self.canceled_by.setdefault(batch.id, "us")
-        return _lost() if trick == "cancel_lost" else Answer(data=self._public(batch))
+        return lost() if trick == "cancel_lost" else Answer(data=self._public(batch))
 
     def _models(self, request: Request, trick: str | None, left: float) -> Answer:
         return Answer(data={"data": [], "has_more": False})
@@ -319,7 +304,7 @@ class SimServer:
     def _results(self, request: Request, trick: str | None, left: float) -> Answer:
         batch = self._find(request.batch_id)
         if trick in {"results_500", "results_404"}:
-            return _SIMPLE[trick.replace("results", "get")]()
+            return SIMPLE[trick.replace("results", "get")]()
         lines = list(self.world.results(self.access, batch.id))
         chance = self.faults.stream("results more")
         keep = chance.randrange(len(lines))
@@ -327,11 +312,12 @@ class SimServer:
         if trick == "cut_results":
             pieces, broken = lines[:keep], True
         elif trick == "cut_mid_line":
-            pieces, broken = [*lines[:keep], lines[keep][: chance.randrange(len(lines[keep]))]], True
+            torn = lines[keep][: chance.randrange(len(lines[keep]))]
+            pieces, broken = [*lines[:keep], torn], True
         elif trick == "results_doubled":
             pieces = [*lines, lines[keep]]
         elif trick == "results_unknown_id":
-            pieces = [*lines[:keep], _stranger(lines[keep]), *lines[keep:]]
+            pieces = [*lines[:keep], stranger(lines[keep]), *lines[keep:]]
         elif trick == "results_short":
             pieces = lines[:keep] + lines[keep + 1 :]
         elif trick == "results_empty":
@@ -339,7 +325,7 @@ class SimServer:
         whole = frozenset(orjson.loads(p)["custom_id"] for p in pieces if p.endswith(b"\n"))
         seen = Served(self.time(), whole, not broken)
         self.served.setdefault(batch.id, []).append(seen)
-        return Answer(pieces=_chunked(pieces, chance), broken=broken)
+        return Answer(pieces=chunked(pieces, chance), broken=broken)
 
     # -- the books ----------------------------------------------------------------------------
 
@@ -359,59 +345,3 @@ class SimServer:
     def expires_at(self, batch_id: str) -> float:
         """Return the virtual time at which a batch expires."""
         return self.world.batches[batch_id].expires_at - EPOCH
-
-
-def _refusal(status: int, kind: str, message: str, retry_after: float | None = None) -> Answer:
-    return Answer(status=status, error=(kind, message), retry_after=retry_after)
-
-
-def _lost(*, sent: bool = True, hangs: bool = False) -> Answer:
-    return Answer(status=None, sent=sent, hangs=hangs, unknown=sent)
-
-
-def _odd(status: int, *, error: bool = False) -> Answer:
-    told = ("api_error", "Internal server error") if error else None
-    return Answer(status=status, error=told, unknown=True)
-
-
-def _stranger(line: bytes) -> bytes:
-    data = orjson.loads(line)
-    data["custom_id"] = "somebody-else"
-    return orjson.dumps(data) + b"\n"
-
-
-def _chunked(pieces: Sequence[bytes], chance: random.Random) -> list[bytes]:
-    """Cut a body into network chunks that know nothing of lines."""
-    body = b"".join(pieces)
-    chunks = []
-    while body:
-        size = chance.randrange(40, 1_500)
-        chunks.append(body[:size])
-        body = body[size:]
-    return chunks
-
-
-_CREATE_BEFORE: dict[str, Callable[[random.Random], Answer]] = {
-    "refuse_429": lambda c: _refusal(429, "rate_limit_error", "full", float(c.randrange(1, 40))),
-    "refuse_529": lambda c: _refusal(529, "overloaded_error", "Overloaded"),
-    "refuse_hours": lambda c: _refusal(429, "rate_limit_error", "tomorrow", 7_200.0),
-    "lost_before": lambda c: _lost(),
-    "error_500_before": lambda c: _odd(500, error=True),
-    "refused_connect": lambda c: _lost(sent=False),
-}
-_CREATE_AFTER: dict[str, Callable[[], Answer]] = {
-    "lost_create": _lost,
-    "hang_create": lambda: _lost(hangs=True),
-    "error_500_after": lambda: _odd(500, error=True),
-    "garbled_create": lambda: _odd(200),
-    "edge_429": lambda: _odd(429),
-}
-_SIMPLE: dict[str | None, Callable[[], Answer]] = {
-    "get_404": lambda: _refusal(404, "not_found_error", "not found"),
-    "get_500": lambda: _refusal(500, "api_error", "Internal server error"),
-    "get_429": lambda: _refusal(429, "rate_limit_error", "slow down", 3.0),
-    "get_lost": _lost,
-    "get_garbled": lambda: Answer(data={"unexpected": True}),
-    "list_500": lambda: _refusal(500, "api_error", "Internal server error"),
-    "list_lost": _lost,
-}

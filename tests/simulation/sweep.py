@@ -4,12 +4,12 @@ Sweeps: every single point, every pair, swarms; and what they add up to.
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from tests.simulation.checkers import is_vacuous, violations
 from tests.simulation.faults import swarm
@@ -69,7 +69,7 @@ class Tally:
         self.failures.append(failure)
         return failure
 
-    def __iadd__(self, other: Tally) -> Tally:
+    def __iadd__(self, other: Tally) -> Self:
         for name in ("runs", "crashes", "vacuous", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("fired", "endings", "statuses", "excused", "events", "points"):
@@ -80,10 +80,13 @@ class Tally:
     def report(self) -> str:
         """Return the numbers, for people."""
         rate = self.runs / self.seconds if self.seconds else 0.0
-        lines = [
+        head = (
             f"{self.runs} runs in {self.seconds:.1f} s ({rate:.0f} a second), "
             f"{self.crashes} planned crashes struck, {self.vacuous} runs vacuous, "
-            f"{len(self.failures)} failures",
+            f"{len(self.failures)} failures"
+        )
+        lines = [
+            head,
             f"endings  {_counts(self.endings)}",
             f"items    {_counts(self.statuses)}",
             f"faults   {_counts(self.fired)}",
@@ -114,20 +117,12 @@ def run_all(
     """
     tally = Tally()
     began = time.perf_counter()
-    # Crashed runs leave cycles of frames; collecting them in one place keeps warnings in place.
-    gc.disable()
-    try:
-        for number, scenario in enumerate(scenarios):
-            tally.add(play_one(scenario))
-            if number % 50 == 49:
-                gc.collect()
-            if stop_after is not None and len(tally.failures) >= stop_after:
-                break
-            if until is not None and time.perf_counter() - began > until:
-                break
-    finally:
-        gc.enable()
-        gc.collect()
+    for scenario in scenarios:
+        tally.add(play_one(scenario))
+        if stop_after is not None and len(tally.failures) >= stop_after:
+            break
+        if until is not None and time.perf_counter() - began > until:
+            break
     tally.seconds = time.perf_counter() - began
     return tally
 
@@ -137,7 +132,9 @@ def points_of(scenario: Scenario, play_one: Play = play) -> int:
     return min(play_one(scenario).world.points, MOST_POINTS)
 
 
-def singles(base: Scenario, acts: Iterable[str] = ("kill",), play_one: Play = play) -> Iterator[Scenario]:
+def singles(
+    base: Scenario, acts: Iterable[str] = ("kill",), play_one: Play = play
+) -> Iterator[Scenario]:
     """Yield *base* with each single point struck, by each of *acts*."""
     for number in range(1, points_of(base, play_one) + 1):
         for act in acts:
@@ -158,7 +155,9 @@ def pairs(base: Scenario, play_one: Play = play, step: int = 1) -> Iterator[Scen
 def swarm_scenario(seed: int) -> Scenario:
     """Return the run of a swarm's seed: some kinds of faults, some crashes, one kind of store."""
     chance = random.Random(f"scenario {seed}")
-    crash = tuple(sorted(chance.randrange(1, 220) for _ in range(chance.choice((0, 0, 1, 1, 2, 3)))))
+    crash = tuple(
+        sorted(chance.randrange(1, 220) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))
+    )
     return Scenario(
         seed=seed,
         crash=crash,

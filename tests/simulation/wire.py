@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-
+from tests.simulation.answers import Answer, Request
 from tests.simulation.history import Op
 from tests.simulation.life import Killed, Life
-from tests.simulation.server import Answer, Request
 
 #: A call that the plan lets fail once: before its effect, and after it.
 _FAILED_BEFORE = Answer(status=None, sent=False)

@@ -15,9 +15,11 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.server import SimServer
 
 #: What may happen at a point of the plan.
-ACTS = ("kill", "cancel", "error", "pause")
+ACTS = ("kill", "cancel", "error", "outage", "pause")
 #: Beats of the lease's heart that count as points, for each life; the others are all alike.
 BEATS = 1
+#: Events of the library that stand in the trace.
+TOLD = frozenset({"CreateSettled", "ShardHeld", "DeadlineExceeded", "OrgPaused", "ShardFailed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,8 @@ class Scenario:
     Attributes:
         seed: Of all chance.
         crash: Numbers of the points, counted over all lives, at which *act* happens.
-        act: `kill`, `cancel` (the main task), `error` (the call fails once), `pause`.
+        act: `kill`, `cancel` (the main task), `error` (the call fails once), `outage` (from then on
+            each call of this life fails), `pause`.
         faults: Kinds that exist in this run.
         level: 1: below the gateway port. 2: below the real SDK.
         store: `memory` or `sqlite`.
@@ -91,6 +94,7 @@ class SimWorld:
         self.server = SimServer(self.scenario.seed, self.time, self.faults)
         self._crash = frozenset(self.scenario.crash)
         self._beats: dict[int, int] = {}
+        self._broken = 0
 
     def time(self) -> float:
         """Return the virtual time, also between two loops."""
@@ -105,18 +109,23 @@ class SimWorld:
 
     def pass_point(self, life: Life, name: str) -> str | None:
         """Count a point; return what the plan wants to happen at it."""
-        if name.startswith("store.renew"):
+        if name == "store.renew before":
             self._beats[life.number] = self._beats.get(life.number, 0) + 1
-            if self._beats[life.number] > 2 * BEATS:
+            if self._beats[life.number] > BEATS:
                 return None
         self.points += 1
         self.names.append(name)
-        if self.points not in self._crash:
-            return None
-        self.struck.append(self.points)
-        return self.scenario.act
+        if self.points in self._crash:
+            self.struck.append(self.points)
+            if self.scenario.act != "outage":
+                return self.scenario.act
+            self._broken = life.number
+            self.history.note(self.time(), life.number, f"OUTAGE from {name}")
+        return "error" if self._broken == life.number else None
 
     def hear(self, event: object) -> None:
         """Take in an event of the library."""
         name = type(event).__name__
         self.events[name] = self.events.get(name, 0) + 1
+        if name in TOLD:
+            self.history.note(self.time(), 0, f"EVENT {event}")

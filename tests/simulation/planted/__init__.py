@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.simulation.planted.bugs import BUGS, plant
+from tests.simulation.planted.hunt import Catch, hunt
 
-__all__ = ["BUGS", "plant"]
+__all__ = ["BUGS", "Catch", "hunt", "plant"]
