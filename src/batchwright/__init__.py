@@ -8,6 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from batchwright._deadline import (
+        Deadline,
+    )
     from batchwright.config import (
         Org,
         Polling,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
         BatchEnded,
         BatchHarvested,
         BatchPolled,
+        BatchRecovered,
+        BatchSkipped,
         CallRetried,
         CreateSettled,
         CreateUnknown,
@@ -66,6 +71,7 @@ if TYPE_CHECKING:
         items_from_jsonl,
     )
     from batchwright.policy import (
+        AdaptivePolicy,
         DispatchPolicy,
         Stay,
         Switch,
@@ -98,6 +104,7 @@ __version__ = "0.1.0"
 # Names are loaded when first asked for: the SDK behind them takes a second to import, and neither
 # `batchwright --help` nor pytest (which loads our fixture everywhere) should wait for it.
 _HOMES = {
+    "batchwright._deadline": ("Deadline",),
     "batchwright.config": (
         "Org",
         "Polling",
@@ -127,6 +134,8 @@ _HOMES = {
         "BatchEnded",
         "BatchHarvested",
         "BatchPolled",
+        "BatchRecovered",
+        "BatchSkipped",
         "CallRetried",
         "CreateSettled",
         "CreateUnknown",
@@ -154,6 +163,7 @@ _HOMES = {
     ),
     "batchwright.items": ("items_from_jsonl",),
     "batchwright.policy": (
+        "AdaptivePolicy",
         "DispatchPolicy",
         "Stay",
         "Switch",
@@ -176,12 +186,15 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AdaptivePolicy",
     "Anomaly",
     "BatchCanceled",
     "BatchEnded",
     "BatchHarvested",
     "BatchPolled",
+    "BatchRecovered",
     "BatchRunner",
+    "BatchSkipped",
     "BatchwrightError",
     "CallRetried",
     "ChangedItem",
@@ -189,6 +202,7 @@ __all__ = [
     "ConfigurationError",
     "CreateSettled",
     "CreateUnknown",
+    "Deadline",
     "DeadlineExceeded",
     "DispatchPolicy",
     "DuplicateItem",

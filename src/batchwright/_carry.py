@@ -12,10 +12,12 @@ import anyio
 
 from batchwright._api import CallFailed
 from batchwright._batches import read_batch
+from batchwright._clock import clock
 from batchwright._context import REMEDIES, RunContext, is_foreign
 from batchwright._faults import Fault, classify
 from batchwright._harvest import Got, Harvest
 from batchwright._org import OrgLink
+from batchwright._pace import backoff
 from batchwright._poll import End, Watch
 from batchwright._settle import CHUNK, Settling
 from batchwright._submit import Submission
@@ -46,6 +48,7 @@ class Carrier:
         self._readers = anyio.CapacityLimiter(READERS)
         self.cancel_all = False
         self._watches: dict[int, Watch] = {}
+        self._to_give_up: dict[int, bool] = {}
 
     async def carry(self, shard: Shard) -> tuple[Shard, Sequence[Sequence[int]]]:
         """Return the shard where it came to rest, and parts of it to be sent on their own."""
@@ -98,6 +101,8 @@ class Carrier:
         """
         watch = self._watches.get(number)
         if watch is None:
+            # It is about to be watched, by a task that has not come to it yet.
+            self._to_give_up[number] = race
             return
         try:
             await watch.cancel("drain")
@@ -153,16 +158,28 @@ class Carrier:
         """Make sure that an adopted batch is ours before its lines mean anything."""
         settling = Settling(self._ctx, org, shard, dead=True)
         try:
-            if await settling.prove(shard):
+            if await self._proved(settling, shard):
                 return await self._ctx.move(shard, shard.state, facts={"adopted": False})
-        except CallFailed:
-            # The harvest meets the same trouble, and knows what to do about it.
-            return shard
+        except CallFailed as failed:
+            # Unproved, its lines mean nothing: it stays as it is for the next wave.
+            why = {"unreadable": str(failed.failure)}
+            return await self._ctx.move(shard, ShardState.ENDED, reason="unreadable", facts=why)
         doubtful = settling.shard
         shard = await self._settle(org, doubtful, own=True, settling=settling)
         if shard.state is ShardState.LIVE:
-            return await self._watch(org, shard, at_once=True)
-        return shard
+            shard = await self._watch(org, shard, at_once=True)
+        trial = shard.state is ShardState.ENDED and shard.facts.get("adopted")
+        return await self._prove(org, shard) if trial else shard
+
+    async def _proved(self, settling: Settling, shard: Shard) -> bool:
+        """Try the proof as often as any call is tried."""
+        retry = self._ctx.retry
+        for attempt in range(1, retry.call_attempts):
+            try:
+                return await settling.prove(shard)
+            except CallFailed:
+                await clock().sleep(backoff(attempt, retry, clock().random()))
+        return await settling.prove(shard)
 
     async def _watch(self, org: OrgLink, shard: Shard, *, at_once: bool) -> Shard:
         once = shard.state is ShardState.HELD
@@ -171,6 +188,8 @@ class Carrier:
         try:
             if self.cancel_all and not once:
                 await watch.cancel("user")
+            if shard.number in self._to_give_up:
+                await self.give_up(shard.number, self._to_give_up.pop(shard.number))
             end = await watch.run(at_once=at_once, once=once)
             if end is End.NOT_YET and shard.reason in _FOUND_AGAIN:
                 # The server does know it, or the right key is back: it is waited for like others.
@@ -192,7 +211,7 @@ class Carrier:
     async def _read(self, org: OrgLink, shard: Shard, *, archived: bool = False) -> Shard:
         if shard.facts.get("adopted"):
             shard = await self._prove(org, shard)
-            if shard.state is not ShardState.ENDED:
+            if shard.state is not ShardState.ENDED or shard.facts.get("adopted"):
                 return shard
         async with self._readers:
             harvest = Harvest(self._ctx, org, shard)

@@ -143,13 +143,20 @@ class RunContext:
             for other in self.active.values()
         )
 
-    async def known_batches(self) -> frozenset[str]:
-        """Return the ids of all batches that belong to a shard of any run in this store."""
+    async def known_batches(self, asking: Shard | None) -> tuple[frozenset[str], frozenset[str]]:
+        """
+        Return the ids of batches that belong to a shard of any run in this store but *asking*.
+
+        Those that were only taken over on trial are returned apart, as the second set.
+        """
         known: set[str] = set()
+        claimed: set[str] = set()
         for run_id in await self.store.list_runs():
-            shards = await self.store.read_shards(run_id)
-            known.update(shard.batch_id for shard in shards if shard.batch_id is not None)
-        return frozenset(known)
+            for shard in await self.store.read_shards(run_id):
+                other = asking is None or (run_id, shard.number) != (self.run_id, asking.number)
+                if shard.batch_id is not None and other:
+                    (claimed if shard.facts.get("adopted") else known).add(shard.batch_id)
+        return frozenset(known), frozenset(claimed)
 
     def wake(self) -> None:
         """Let the conductor look again."""

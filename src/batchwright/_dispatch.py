@@ -21,7 +21,16 @@ from batchwright._sync import SyncPool
 from batchwright._terms import PolicyTerms, terms_of
 from batchwright.config import SyncLimits
 from batchwright.events import SwitchDecided, WaveLooksWedged
-from batchwright.policy import ALARM_WINDOW, DispatchPolicy, Switch, WaveSnapshot, looks_wedged
+from batchwright.policy import (
+    ALARM_WINDOW,
+    AdaptivePolicy,
+    BatchOnly,
+    DispatchPolicy,
+    Switch,
+    SyncOnly,
+    WaveSnapshot,
+    looks_wedged,
+)
 from batchwright.store import Pending, Shard, ShardState
 
 #: Items that one sync shard claims.
@@ -96,10 +105,24 @@ class Dispatch:
             self.decision = Decision(**stored)
             self.left = _moved(self.decision.share, remaining)
 
+    def wants_probe(self, snapshot: WaveSnapshot) -> bool:
+        """Tell whether it is worth a call to learn what direct calls could do."""
+        known = snapshot.sync_finish.likely is not None
+        if self.decision is not None or known or snapshot.moment == "start":
+            return False
+        if isinstance(self._policy, BatchOnly | SyncOnly):
+            return False
+        # A policy that never switches by itself needs it for its alarm alone.
+        patient = isinstance(self._policy, AdaptivePolicy) and self._policy.preference == "cost"
+        quiet = looks_wedged(snapshot, ALARM_WINDOW) is not None
+        return snapshot.remaining > 0 and (quiet or not patient)
+
     async def ask(self, snapshot: WaveSnapshot, *, wished: bool) -> None:
         """Ask the policy, once per tick; act when its verdict has held."""
         verdict = self._policy.decide(snapshot)
         self._alarm(snapshot, verdict)
+        if wished:
+            await self._ctx.store.put_facts(self._ctx.lease, {WISH: None})
         if wished and self.decision is None:
             await self._decide(Switch("switched by hand"), snapshot)
         elif not isinstance(verdict, Switch):

@@ -51,6 +51,7 @@ class Listing:
         batches: The batches of the window, newest first.
         complete: Whether it was read back beyond the start of the window.
         known: Ids of batches that belong to something already.
+        claimed: Ids that another shard of ours took over on trial: only a proof takes them away.
         strangers: Ids whose first result line is not of the shard in doubt.
         ours: The id whose first result line is.
     """
@@ -58,6 +59,7 @@ class Listing:
     batches: Sequence[BatchObject]
     complete: bool
     known: AbstractSet[str] = frozenset()
+    claimed: AbstractSet[str] = frozenset()
     strangers: AbstractSet[str] = frozenset()
     ours: AbstractSet[str] = frozenset()
 
@@ -112,7 +114,7 @@ def assess(doubt: Doubt, listing: Listing) -> Finding:
         return Finding(Next.CHECK, unread)
     if doubt.proof_only or not listing.complete:
         return Finding(Next.WAIT, tuple(found))
-    if len(found) == 1 and doubt.rivals == 0:
+    if len(found) == 1 and doubt.rivals == 0 and found[0].id not in listing.claimed:
         return Finding(Next.ADOPT, (found[0],))
     if found or not doubt.overdue:
         return Finding(Next.WAIT, tuple(found))

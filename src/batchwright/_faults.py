@@ -45,9 +45,14 @@ class Failure:
         """Whether the API itself answered, in its own error shape."""
         return self.type is not None
 
+    def _head(self) -> str:
+        if self.status is not None:
+            return f"HTTP {self.status}"
+        return "not sent" if self.refused_unsent else "no answer"
+
     def __str__(self) -> str:
         parts = [
-            "no answer" if self.status is None else f"HTTP {self.status}",
+            self._head(),
             self.type or "",
             f"({self.code})" if self.code else "",
         ]

@@ -114,6 +114,11 @@ class SdkGateway:
         self._client: AsyncAnthropic = home.with_options(max_retries=0)
         # It is told in logs, stores and reports, so a password in it must not be.
         self.base_url = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
+        if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
+            raise ConfigurationError(
+                f"the base URL {self.base_url!r} is no address; it looks like "
+                "https://api.anthropic.com (look at --base-url and ANTHROPIC_BASE_URL)"
+            )
         version = client.default_headers.get("anthropic-version")
         self.api_version = version if isinstance(version, str) else "unknown"
 

@@ -8,7 +8,7 @@ repeated download is harmless. At the end the ids received are reconciled with t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -30,6 +30,8 @@ from batchwright.types import ItemError
 #: A chunk of lines becomes durable together: at most so many, at most so many bytes.
 CHUNK_LINES = 250
 CHUNK_BYTES = 1_000_000
+#: Members are entered so many at a time.
+SLICE = 5_000
 #: A stream that ended properly but lacks lines is read this often in all.
 SHORT_READS = 2
 #: Ids named in an anomaly.
@@ -72,8 +74,8 @@ class Harvest:
         self._org = org
         self.shard = shard
         self._id: str = shard.batch_id
-        self._members: Mapping[str, Member] = {}
-        self._by_seq: Mapping[int, Member] = {}
+        self._members: dict[str, Member] = {}
+        self._by_seq: dict[int, Member] = {}
         self._tally = _Tally()
         self._why = ""
         self._asked_wait: float | None = None
@@ -87,9 +89,7 @@ class Harvest:
 
     async def run(self) -> Got:
         """Read until everything is there or the tries are used up; settle what is missing."""
-        members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
-        self._members = {member.custom_id: member for member in members}
-        self._by_seq = {member.seq: member for member in members}
+        await self._load()
         got = await self._read_repeatedly()
         self._tell_anomalies()
         if got in {Got.ALL, Got.SHORT}:
@@ -98,10 +98,17 @@ class Harvest:
 
     async def peek(self) -> None:
         """Read once what there may be of a batch that has not ended; nothing is concluded."""
-        members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
-        self._members = {member.custom_id: member for member in members}
-        self._by_seq = {member.seq: member for member in members}
+        await self._load()
         await self._read_once()
+
+    async def _load(self) -> None:
+        """Learn what was sent in it; there may be 100,000, so others get their turn in between."""
+        members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
+        for start in range(0, len(members), SLICE):
+            part = members[start : start + SLICE]
+            self._members.update((member.custom_id, member) for member in part)
+            self._by_seq.update((member.seq, member) for member in part)
+            await checkpoint()
 
     async def leave_unread(self) -> None:
         """Leave it for the next wave, with the reason: its items stay in it, nothing is lost."""
@@ -118,8 +125,11 @@ class Harvest:
             self._tally = _Tally()
             got = await self._read_once()
             short += got is Got.SHORT
-            if got in {Got.ALL, Got.ACCOUNT} or short >= SHORT_READS or attempt == attempts:
+            if got in {Got.ALL, Got.ACCOUNT} or short >= SHORT_READS:
                 return got
+            if attempt == attempts:
+                # One short read alone proves nothing: what it lacks may have been cut off.
+                return Got.BROKEN if got is Got.SHORT else got
             self._ctx.emit(
                 ResultsReread(
                     run_id=self._ctx.run_id,

@@ -82,7 +82,7 @@ class OrgLink:
 
     def now(self) -> datetime:
         """Return the time on this org's server."""
-        return self.time.at(clock().now())
+        return self.time.at(clock().awake(), clock().now())
 
     def halt(self, reason: str, message: str) -> bool:
         """Stop sending through this org in this wave; return whether that is news."""
@@ -94,7 +94,7 @@ class OrgLink:
 
     def learn(self, reply: Reply) -> None:
         """Take in what the head of an answer tells of the account and its clock."""
-        self.time.learn(reply.server_time, clock().now())
+        self.time.learn(reply.server_time, clock().awake())
         self.organization = reply.organization or self.organization
         self.workspace = reply.workspace or self.workspace
         if reply.request_limit and not self._fixed_rpm:

@@ -69,22 +69,30 @@ class ServerClock:
     """
     The server's time, told from the `Date` header of its answers.
 
-    Deadlines are the server's (`expires_at`), so they are measured on its clock: a laptop that is
-    hours off, or was asleep, does not give up a batch that is fine.
+    Deadlines are the server's (`expires_at`), so they are measured on its clock. Between two
+    answers it is carried on by a clock that counts sleep and that nobody sets: a laptop that is
+    hours off, was asleep, or has its time corrected does not give up a batch that is fine.
     """
 
-    offset: timedelta = field(default_factory=timedelta)
-    known: bool = False
+    _server: datetime | None = None
+    _awake: float = 0.0
 
-    def learn(self, server: datetime | None, local: datetime) -> None:
+    @property
+    def known(self) -> bool:
+        """Whether the server ever told its time."""
+        return self._server is not None
+
+    def learn(self, server: datetime | None, awake: float) -> None:
         """Take in one `Date` header; its second is cut off, so half a second is added."""
         if server is not None:
-            self.offset = server + timedelta(milliseconds=500) - local
-            self.known = True
+            self._server = server + timedelta(milliseconds=500)
+            self._awake = awake
 
-    def at(self, local: datetime) -> datetime:
-        """Return the server's time when ours is *local*."""
-        return local + self.offset
+    def at(self, awake: float, local: datetime) -> datetime:
+        """Return the server's time now; *local*, our wall clock, where it never told it."""
+        if self._server is None:
+            return local
+        return self._server + timedelta(seconds=awake - self._awake)
 
 
 @dataclass(slots=True)

@@ -72,6 +72,7 @@ class Watch:
         self._missing_since: float | None = None
         self._missing_looks = 0
         self._warned: set[str] = set()
+        self._asking = False
 
     async def run(self, *, at_once: bool, once: bool = False) -> End:
         """
@@ -150,9 +151,16 @@ class Watch:
             )
         self._tell_look(batch)
         if not batch.ended:
+            await self._insist(batch)
             return None
         await self._record_end(batch)
         return End.ENDED
+
+    async def _insist(self, batch: BatchObject) -> None:
+        """Ask again for a cancel that was decided but never reached the server."""
+        wanted = self.shard.cancel
+        if wanted in {"user", "drain"} and batch.cancel_initiated_at is None and not self._asking:
+            await self.cancel(wanted)
 
     async def _record_end(self, batch: BatchObject) -> None:
         if batch.cancel_initiated_at is not None and not self.shard.cancel:

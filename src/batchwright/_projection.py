@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Final
 
 from batchwright.policy import UNKNOWN_PROJECTION, BatchView, Projection
@@ -219,12 +220,8 @@ def _round(history: _History, late: float, bound: float, sla: float) -> Projecti
 def _quantile(ages: Sequence[tuple[float, int]], share: float) -> float:
     """Return the smallest age by which at least *share* of the weight had ended."""
     wanted = share * sum(weight for _, weight in ages)
-    reached = 0
-    for age, weight in ages:
-        reached += weight
-        if reached >= wanted:
-            return age
-    return ages[-1][0]
+    reached = accumulate(weight for _, weight in ages)
+    return next(age for (age, _), so_far in zip(ages, reached, strict=True) if so_far >= wanted)
 
 
 def _capped(projection: Projection, bound: float) -> Projection:

@@ -95,7 +95,7 @@ class Recovery:
 
     async def _found(self) -> list[tuple[OrgLink, BatchObject]]:
         """Return all batches that no run of this store knows, oldest first, each once."""
-        known = set(await self._ctx.known_batches())
+        known = set().union(*await self._ctx.known_batches(None))
         found: list[tuple[datetime, OrgLink, BatchObject]] = []
         for org in self._ctx.orgs.values():
             for batch in [] if org.shut else await self._listed(org):

@@ -111,6 +111,9 @@ def failure_of_transport(call: str, error: BaseException) -> Failure:
             "ConnectionTimeout",
             "PoolTimeout",
             "Connector",
+            "InvalidURL",
+            "ProxyError",
+            "UnsupportedProtocol",
         )
     )
     detail = str(error)

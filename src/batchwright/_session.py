@@ -26,14 +26,14 @@ from batchwright._recover import NOT_RECOVERED, Recovery
 from batchwright._rejudge import cancel_waiting, judge_again
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
-from batchwright._wave import Wave, progress_of
+from batchwright._wave import Wave
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
 from batchwright.events import Event, RunFinished, RunInterrupted, RunStarted, Talking
 from batchwright.policy import DispatchPolicy
 from batchwright.report import RunReport, build_report
 from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
-from batchwright.status import CancelsRequested, RunStatus, kept_until
+from batchwright.status import CancelsRequested, RunStatus, kept_until, progress_of
 from batchwright.store import (
     CheckpointStore,
     ItemState,
@@ -197,6 +197,11 @@ class Session:
             reason = _open_reason(done.stopped)
             async for row in pages(self._store, self._run_id, intake=intake):
                 await hand([told(row, reason)])
+
+    async def wish(self, name: str) -> None:
+        """Leave a wish for whoever owns the run, this process or another one."""
+        await self._known()
+        await self._store.put_wish(self._run_id, name, {"at": clock().now().isoformat()})
 
     async def status(self) -> RunStatus:
         """Return what stands, from the store alone."""

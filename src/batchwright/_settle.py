@@ -8,7 +8,9 @@ for a person, and looked at again in every later wave.
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from batchwright._api import CallFailed
 from batchwright._batches import WINDOW, BatchObject, oldest
@@ -50,6 +52,7 @@ class Settling:
         self._shard = shard
         self._strangers: set[str] = set()
         self._ours: set[str] = set()
+        self._listed = Listing(batches=(), complete=False)
         sent = shard.sent_at or shard.planned_at
         limit = timedelta(seconds=CREATE_TIMEOUT)
         self._sent = sent
@@ -88,9 +91,10 @@ class Settling:
 
     async def _look(self) -> Finding | None:
         """List, read first lines where batches have ended, and assess; `None` where it failed."""
+        # What the list can tell is what was true when it was asked for, however long it took.
+        doubt = self._doubt()
         try:
-            listing = await self._list()
-            finding = assess(self._doubt(), listing)
+            finding = assess(doubt, await self._list())
             if finding.next is not Next.CHECK:
                 return finding
             for batch in finding.batches:
@@ -100,7 +104,8 @@ class Settling:
                 self._org.shut = True
                 self._ctx.halt(self._org, "account", str(failed.failure))
             return None
-        return assess(self._doubt(), await self._list())
+        # The same moment, with what the lines proved.
+        return assess(doubt, replace(self._listed, **self._proofs()))
 
     def _doubt(self) -> Doubt:
         return Doubt(
@@ -129,19 +134,18 @@ class Settling:
             complete = cursor is None or (earliest is not None and earliest < self._sent - SLACK)
             if complete:
                 break
-        return Listing(
-            batches=found,
-            complete=complete,
-            known=await self._ctx.known_batches(),
-            strangers=frozenset(self._strangers),
-            ours=frozenset(self._ours),
+        known, claimed = await self._ctx.known_batches(self._shard)
+        self._listed = Listing(
+            batches=found, complete=complete, known=known, claimed=claimed, **self._proofs()
         )
+        return self._listed
+
+    def _proofs(self) -> dict[str, Any]:
+        return {"strangers": frozenset(self._strangers), "ours": frozenset(self._ours)}
 
     async def _check(self, batch: BatchObject) -> None:
-        """Read the first result line of an ended batch: its custom_id is ours or it is not."""
-        custom_id = await self._first_id(batch.id)
-        members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
-        ours = custom_id in {member.custom_id for member in members}
+        """Read the lines of an ended batch: one that is ours proves that it is ours."""
+        ours = await self._holds_ours(batch.id)
         (self._ours if ours else self._strangers).add(batch.id)
 
     async def prove(self, shard: Shard) -> bool:
@@ -154,9 +158,7 @@ class Settling:
             CallFailed: Its results cannot be read now.
         """
         assert shard.batch_id is not None, "an adopted shard has a batch"
-        custom_id = await self._first_id(shard.batch_id)
-        members = await self._ctx.store.read_members(self._ctx.run_id, shard.number)
-        if custom_id in {member.custom_id for member in members}:
+        if await self._holds_ours(shard.batch_id):
             return True
         self._strangers.add(shard.batch_id)
         self._tell("not ours", shard.batch_id)
@@ -170,10 +172,23 @@ class Settling:
         )
         return False
 
-    async def _first_id(self, batch_id: str) -> str:
+    async def _holds_ours(self, batch_id: str) -> bool:
+        """
+        Tell whether a result line of the batch is ours.
+
+        The first one decides nearly always. But a stray line must not make our batch a stranger's,
+        so only a whole body without a line of ours does.
+        """
+        members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
+        ours = {member.custom_id for member in members}
+        lines = 0
         async with aclosing(custom_ids(self._org, batch_id)) as found:
             async for custom_id in found:
-                return custom_id
+                lines += 1
+                if custom_id in ours:
+                    return True
+        if lines:
+            return False
         text = f"the results of batch {batch_id} hold no line to tell whose they are"
         raise CallFailed(Failure(call="results", message=text))
 
@@ -188,7 +203,8 @@ class Settling:
             batch_id=batch.id,
             created_at=batch.created_at or self._sent,
             expires_at=batch.expires_at,
-            facts={"adopted": True, "workspace": self._org.workspace},
+            # On trial until a line of it is seen; one that was seen already is proof enough.
+            facts={"adopted": batch.id not in self._ours, "workspace": self._org.workspace},
         )
 
     async def _absent(self) -> Shard:

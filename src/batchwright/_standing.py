@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from batchwright import _lease
 from batchwright._clock import clock
-from batchwright._wave import progress_of
 from batchwright.events import LiveBatch
-from batchwright.status import RunStatus, kept_until
+from batchwright.status import RunStatus, kept_until, progress_of
 from batchwright.store import CheckpointStore, RunInfo, Shard, ShardState
 
 

@@ -15,8 +15,9 @@ import orjson
 from batchwright._api import CallFailed, Reply
 from batchwright._batches import BatchObject, read_batch
 from batchwright._clock import clock
-from batchwright._context import RunContext
+from batchwright._context import FRESH, RunContext
 from batchwright._faults import Failure, Fault, classify, named_index
+from batchwright._gateway import CREATE_TIMEOUT
 from batchwright._org import OrgLink
 from batchwright._pace import PARK_ABOVE, retry_wait
 from batchwright._shards import halves
@@ -37,6 +38,7 @@ class Submission:
         self._org = org
         self._shard = shard
         self._tries = 0
+        self._intended_at = 0.0
         #: Parts to send as shards of their own: the halves of a body with a bad item in it.
         self.parts: Sequence[Sequence[int]] = ()
 
@@ -52,12 +54,7 @@ class Submission:
     async def _attempt(self) -> None:
         # Shielded from here to the recorded id: an interruption waits for the one answer that
         # tells whether this batch exists.
-        self._shard = await self._ctx.move(
-            self._shard,
-            ShardState.SENDING,
-            sent_at=self._org.now(),
-            facts={"server_clock": self._org.time.known, "workspace": self._org.workspace},
-        )
+        await self._intend()
         try:
             with anyio.CancelScope(shield=True):
                 batch = await self._create()
@@ -69,11 +66,26 @@ class Submission:
             self._org.gate.leave()
             raise
 
+    async def _intend(self) -> None:
+        """Make durable that this shard is about to be sent, and when, on the server's clock."""
+        self._intended_at = clock().awake()
+        self._shard = await self._ctx.move(
+            self._shard,
+            ShardState.SENDING,
+            sent_at=self._org.now(),
+            facts={"server_clock": self._org.time.known, "workspace": self._org.workspace},
+        )
+        self._ctx.active[self._shard.number] = self._shard
+
     async def _create(self) -> BatchObject:
-        shard, org = self._shard, self._org
+        org = self._org
         await org.spend()
+        while clock().awake() - self._intended_at > FRESH:
+            # Waited or slept since: a lost create is looked for around the time that is stored.
+            await self._intend()
+        shard = self._shard
         headers = orjson.loads(shard.headers) if shard.headers else {}
-        body = upload(self._ctx, shard)
+        body = upload(self._ctx, shard, self._intended_at)
         reply: Reply = await org.gateway.create(body, shard.size, headers)
         org.learn(reply)
         batch = read_batch(reply.data)
@@ -224,12 +236,17 @@ class Submission:
         )
 
 
-async def upload(ctx: RunContext, shard: Shard) -> AsyncIterator[bytes]:
+async def upload(ctx: RunContext, shard: Shard, intended_at: float) -> AsyncIterator[bytes]:
     """
     Yield the request body of *shard* in pages of stored bytes.
 
     Before each page, and before the end that makes the body whole, the run is proved to be ours:
-    an owner that was paused and succeeded cannot finish a create.
+    an owner that was paused and succeeded cannot finish a create. Nor can one that slept so long
+    that nobody would look for its batch where it would be made.
+
+    Raises:
+        RunLocked: Somebody took the run over.
+        CallFailed: It took longer than a create may; the server never had a whole body.
     """
     yield HEAD
     first, after = True, -1
@@ -239,6 +256,9 @@ async def upload(ctx: RunContext, shard: Shard) -> AsyncIterator[bytes]:
         yield piece if first else COMMA + piece
         first, after = False, page[-1].seq
     await ctx.stay_owner()
+    if clock().awake() - intended_at > CREATE_TIMEOUT:
+        text = "the machine slept in the middle of the upload; it is begun again"
+        raise CallFailed(Failure(call="create", message=text, sent=False))
     yield TAIL
 
 

@@ -212,7 +212,7 @@ class SyncPool:
     async def _call(self, body: Body, headers: Mapping[str, str]) -> _Answer:
         stream = _needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
-        self._org.time.learn(reply.server_time, clock().now())
+        self._org.time.learn(reply.server_time, clock().awake())
         try:
             message = load_json(reply.body)
         except ValueError:

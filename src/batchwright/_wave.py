@@ -18,12 +18,14 @@ from batchwright._carry import Carrier
 from batchwright._clock import clock
 from batchwright._context import RunContext
 from batchwright._dispatch import CLAIM, WISH, Dispatch
+from batchwright._forecast import Forecast
 from batchwright._org import OrgLink, Stop
 from batchwright._shards import Cut, Waiting, cut, distinct_count, leaves_now, share_of
 from batchwright._wire import body_size
 from batchwright.config import SyncLimits
-from batchwright.events import LiveBatch, Progressed, ShardPlanned
-from batchwright.policy import BatchView, DispatchPolicy, WaveSnapshot
+from batchwright.events import LiveBatch, ShardPlanned
+from batchwright.policy import DispatchPolicy
+from batchwright.status import progress_of
 from batchwright.store import ItemState, Pending, RunInfo, Shard, ShardPlan, ShardState
 
 #: Retries leave at the latest after so many polling intervals.
@@ -58,13 +60,11 @@ class Wave:
     ) -> None:
         self._ctx = ctx
         self._dispatch = Dispatch(ctx, policy, limits, self._give_up)
-        self._started_at = started_at
+        self._forecast = Forecast(ctx, self._dispatch, limits, started_at)
         self._carrier = Carrier(ctx)
         self._carrier.cancel_all = cancel
         self._backlog = Backlog()
         self._cancel = cancel
-        self._ended = 0
-        self._last_ended_at: datetime | None = None
         self._told_at = -PROGRESS_EVERY
         self._ticked_at: float | None = None
         self._running = 0
@@ -90,6 +90,7 @@ class Wave:
                 self._start(tasks, shard)
             await self._conduct(tasks)
             tasks.cancel_scope.cancel()
+        await self._forecast.remember()
         await self._dispatch.finish()
         await self._tell_progress(force=True)
         stops = [org.stop for org in self._ctx.orgs.values() if org.stop is not None]
@@ -101,6 +102,7 @@ class Wave:
         assert info is not None, "the run exists while we hold its lease"
         remaining = info.states[ItemState.PENDING] + info.states[ItemState.IN_FLIGHT]
         self._dispatch.restore(info.facts, remaining)
+        await self._forecast.prepare()
 
     def _give_up(self, shard: Shard) -> None:
         """Start the cancel of a live shard for the sync path."""
@@ -135,9 +137,19 @@ class Wave:
 
     def _patience(self) -> float:
         """Return the seconds until something may be due even if nothing changes."""
-        if not self._backlog.waiting:
-            return self._ctx.polling.interval
-        return min(self._ctx.polling.interval, max(self._ctx.retry.backoff / 2, 0.01))
+        interval = self._ctx.polling.interval
+        now = clock().monotonic()
+        dues = [self._due(heap) - now for heap in self._backlog.groups().values()]
+        # What is overdue is held back for another reason, whose end will wake us.
+        return min([interval, *(due for due in dues if due > 0)])
+
+    def _due(self, heap: Heap) -> float:
+        """Return when the retries of a group leave at the latest, or as soon as nothing is live."""
+        if heap.since is None:
+            return -math.inf
+        alone = not self._ctx.active or self._dispatch.decision is not None
+        wait = self._ctx.retry.backoff if alone else GATHER_INTERVALS * self._ctx.polling.interval
+        return heap.since + wait
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -226,7 +238,8 @@ class Wave:
 
     async def _plan(self, tasks: TaskGroup, org: OrgLink, headers: str, heap: Heap) -> bool:
         most = self._most(org)
-        if most < 1:
+        # Looked at anew under the lock: another part may have taken what waited.
+        if most < 1 or heap.waiting < 1:
             return False
         wanted = share_of(heap.waiting, most)
         doubtful = {s.count for s in self._batch_shards() if s.state in _UNSENT}
@@ -308,9 +321,6 @@ class Wave:
                 await self._ask_directly(shard)
                 return
             shard, parts = await self._carrier.carry(shard)
-            if shard.ended_at is not None:
-                self._ended += 1
-                self._last_ended_at = shard.ended_at
             for seqs in parts:
                 await self._send_part(tasks, shard, seqs)
             if _came_back(shard) and not parts:
@@ -381,56 +391,12 @@ class Wave:
         if self._cancel or not (due or wished):
             return
         self._ticked_at = now
-        await self._dispatch.ask(self._snapshot(info, start=first), wished=wished)
-
-    def _snapshot(self, info: RunInfo, *, start: bool) -> WaveSnapshot:
-        org = next(iter(self._ctx.orgs.values()))
-        now = org.now()
-        return WaveSnapshot(
-            now=now,
-            started_at=self._started_at,
-            total=info.items,
-            waiting=info.states[ItemState.PENDING],
-            in_flight=info.states[ItemState.IN_FLIGHT],
-            answered=info.items - info.states[ItemState.PENDING] - info.states[ItemState.IN_FLIGHT],
-            batches=tuple(_view(batch, now) for batch in self._live()),
-            ended=self._ended,
-            last_ended_at=self._last_ended_at,
-            switched=self._dispatch.decision is not None,
-            moment="start" if start else "tick",
-        )
+        snapshot = await self._forecast.snapshot(info, self._live(), start=first)
+        if self._dispatch.wants_probe(snapshot) and await self._forecast.probe(info):
+            snapshot = await self._forecast.snapshot(info, self._live(), start=first)
+        await self._dispatch.ask(snapshot, wished=wished)
 
 
 def _came_back(shard: Shard) -> bool:
     """Tell whether the items of *shard* wait again because the server never took it."""
     return shard.state is ShardState.DONE and shard.batch_id is None and shard.reason != "absent"
-
-
-def _view(batch: LiveBatch, now: datetime) -> BatchView:
-    age = now - (batch.created_at or now)
-    left = batch.expires_at - now if batch.expires_at else None
-    return BatchView(
-        shard=batch.shard,
-        org=batch.org,
-        count=batch.count,
-        state=batch.status,
-        age=age.total_seconds(),
-        expires_in=left.total_seconds() if left is not None else None,
-    )
-
-
-def progress_of(info: RunInfo, live: tuple[LiveBatch, ...], now: datetime) -> Progressed:
-    """Return where every item stands, as an event."""
-    states = info.states
-    return Progressed(
-        run_id=info.run_id,
-        total=info.items,
-        waiting=states.get(ItemState.PENDING, 0),
-        in_flight=states.get(ItemState.IN_FLIGHT, 0),
-        succeeded=states.get(ItemState.SUCCEEDED, 0),
-        quarantined=states.get(ItemState.QUARANTINED, 0),
-        rejected=states.get(ItemState.REJECTED, 0),
-        unresolved=states.get(ItemState.UNRESOLVED, 0),
-        live=live,
-        now=now,
-    )

@@ -19,7 +19,7 @@ from batchwright._ingest import Items
 from batchwright._judge import make_judge
 from batchwright._session import Options, Session
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
-from batchwright.errors import ConfigurationError
+from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
 from batchwright.listeners.logging import log_event
 from batchwright.policy import DispatchPolicy, resolve_policy
@@ -74,7 +74,8 @@ class BatchRunner:
             orgs: The accounts to use, each with its own client.
             client: Shorthand for one org; without both the SDK's environment is read.
             store: A path, `sqlite:///…`, `memory://`, or a `CheckpointStore`.
-            policy: `"cost"`, `"batch"`, or a `DispatchPolicy`.
+            policy: `"cost"`, `"balanced"`, `"latency"`, `"batch"`, `"sync"`, or a
+                `DispatchPolicy`.
             limits: How sub-batches are cut.
             polling: How often batches are looked at, and their grace.
             retry: How often an item, and a call, is tried.
@@ -328,6 +329,24 @@ class BatchRunner:
         """
         async with self._session(run_id) as session:
             return await session.recover(items, collect=collect)
+
+    async def switch(self, run_id: str = DEFAULT_RUN, *, collect: bool = True) -> RunResult | None:
+        """
+        Move the remainder of a run to direct calls now.
+
+        Where another live process owns the run, a wish is left for it in the store, which it
+        takes up within a polling interval; the answer is `None` then. Otherwise this call carries
+        the switch out and returns the result.
+
+        Raises:
+            ConfigurationError: No such run.
+        """
+        async with self._session(run_id) as session:
+            await session.wish("switch")
+            try:
+                return await session.resume(collect=collect)
+            except RunLocked:
+                return None
 
     async def status(self, run_id: str = DEFAULT_RUN) -> RunStatus:
         """

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from batchwright.events import Progressed
-from batchwright.store import RunInfo, Shard, ShardState
+from batchwright.events import LiveBatch, Progressed
+from batchwright.store import ItemState, RunInfo, Shard, ShardState
 
 #: The API keeps results for 29 days after the creation of a batch.
 RETENTION = timedelta(days=29)
@@ -71,3 +71,20 @@ def kept_until(shards: Sequence[Shard], *, unread_only: bool) -> datetime | None
         if shard.created_at is not None and (not unread_only or shard.state is not ShardState.DONE)
     ]
     return min(times, default=None)
+
+
+def progress_of(info: RunInfo, live: tuple[LiveBatch, ...], now: datetime) -> Progressed:
+    """Return where every item stands, as an event."""
+    states = info.states
+    return Progressed(
+        run_id=info.run_id,
+        total=info.items,
+        waiting=states.get(ItemState.PENDING, 0),
+        in_flight=states.get(ItemState.IN_FLIGHT, 0),
+        succeeded=states.get(ItemState.SUCCEEDED, 0),
+        quarantined=states.get(ItemState.QUARANTINED, 0),
+        rejected=states.get(ItemState.REJECTED, 0),
+        unresolved=states.get(ItemState.UNRESOLVED, 0),
+        live=live,
+        now=now,
+    )

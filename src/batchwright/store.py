@@ -526,6 +526,16 @@ class CheckpointStore(Protocol):
     async def put_facts(self, lease: Lease, facts: Mapping[str, Any]) -> None:
         """Store JSON values under names, replacing earlier ones of the same name."""
 
+    async def put_wish(self, run_id: str, name: str, value: Any) -> None:
+        """
+        Leave a JSON value for whoever owns the run, without owning it.
+
+        It appears among the run's facts as `wish/<name>`; the owner clears it by `put_facts`.
+
+        Raises:
+            StoreError: There is no such run.
+        """
+
     # -- reading (no lease needed) ------------------------------------------------------------
 
     async def list_runs(self) -> Sequence[str]:

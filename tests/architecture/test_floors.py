@@ -10,16 +10,19 @@ import pytest
 #: A file (or folder) imports from its own floor or from lower ones, never upward.
 FLOORS: dict[int, str] = {
     1: "_clock _json _wire types events config errors store",
-    2: "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _export status",
-    3: "_gateway _threads stores listeners report _org _lookout _shelf _lease _context",
-    4: "_ingest _judge _submit _settle _poll _harvest result stream",
-    5: "_carry _rejudge _recover _stop _wave _session runner",
+    2: (
+        "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
+        "_export status _terms _deadline _projection _prices"
+    ),
+    3: "_gateway _threads stores listeners report _org _lookout _shelf _lease _context _window",
+    4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",
+    5: "_carry _rejudge _recover _standing _stop _dispatch _forecast _wave _session runner",
     6: "__init__ cli testing simulator items __main__",
 }
 FLOOR = {unit: floor for floor, units in FLOORS.items() for unit in units.split()}
 
 #: Units that must not reach each other, not even through a third one.
-APART = ("_submit", "_settle", "_poll", "_harvest")
+APART = ("_submit", "_settle", "_poll", "_harvest", "_sync")
 
 THREADED = {
     "batchwright._threads",

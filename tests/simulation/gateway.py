@@ -53,8 +53,10 @@ class SimGateway:
         return await self._call(Request(call="models"))
 
     async def message(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> Reply:
-        """Refuse: no policy of these runs asks items directly."""
-        raise AssertionError("direct calls are not simulated")
+        """Refuse, as an account without direct calls does: these runs have batches alone."""
+        await self._life.sleep(0.1)
+        text = "direct calls are not simulated"
+        raise CallFailed(Failure(call="message", status=403, type="permission_error", message=text))
 
     @contextlib.asynccontextmanager
     async def results(self, batch_id: str) -> AsyncIterator[_Chunks]:

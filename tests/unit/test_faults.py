@@ -104,7 +104,7 @@ API = {"type": "rate_limit_error"}
         ("retrieve", {"status": 401}, Fault.ACCOUNT),
         ("results", {"status": 404}, Fault.NOT_FOUND),
         ("cancel", {"status": 400, "type": "invalid_request_error"}, Fault.ENVELOPE),
-        ("cancel", {"status": 409}, Fault.MOMENT),
+        ("cancel", {"status": 409}, Fault.ENVELOPE),
     ],
 )
 def test_calls(call, facts, fault):

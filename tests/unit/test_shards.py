@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchwright import Item
+from batchwright._clock import clock
 from batchwright._intake import IntakeRules, encode_item
 from batchwright._shards import (
     Waiting,
@@ -34,6 +35,10 @@ ODD = st.text(
 )
 OWNER = Owner(host="h", boot="b", pid=1, started="s", instance="i")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def stay() -> None:
+    """Own the run."""
 
 
 async def cut_all(texts: list[str], max_requests: int, max_bytes: int) -> list[bytes]:
@@ -72,8 +77,8 @@ async def cut_all(texts: list[str], max_requests: int, max_bytes: int) -> list[b
             planned_at=NOW,
         )
         shard = await store.plan_shard(lease, plan)
-        ctx = SimpleNamespace(store=store, run_id="run")
-        body = b"".join([part async for part in upload(ctx, shard)])
+        ctx = SimpleNamespace(store=store, run_id="run", stay_owner=stay)
+        body = b"".join([part async for part in upload(ctx, shard, clock().awake())])
         assert len(body) == shard.size
         bodies.append(body)
     return bodies

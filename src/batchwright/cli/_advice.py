@@ -28,6 +28,12 @@ def hints_for(message: str) -> list[str]:
         return [
             "  set ANTHROPIC_API_KEY to your key; to try without one: batchwright simulate",
         ]
+    if "HTTP 401" in message:
+        return ["  the server does not take this key: look at ANTHROPIC_API_KEY, then resume"]
+    if "ConnectError" in message or "ConnectTimeout" in message:
+        return [
+            "  it cannot be reached: look at the network, and at --base-url or ANTHROPIC_BASE_URL",
+        ]
     return []
 
 

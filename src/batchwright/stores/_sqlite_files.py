@@ -47,7 +47,10 @@ def prepare_file(path: Path) -> None:
             # Prompts are inside.
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise StoreError(f"the store {path} cannot be created: {error.strerror}") from error
+        raise StoreError(
+            f"the store {path} cannot be created: {error.strerror}; name a file in a folder that "
+            "may be written to"
+        ) from error
     if not os.access(path, os.R_OK | os.W_OK):
         raise StoreError(
             f"the store {path} cannot be written: this user may not, or it is read-only"

@@ -32,6 +32,7 @@ from batchwright.stores._sqlite_db import (
     RunRow,
     fence,
     load_owner,
+    need_run,
     slices,
     stamp,
 )
@@ -98,6 +99,13 @@ def put_facts(db: Db, lease: Lease, facts: Mapping[str, Any]) -> None:
         "INSERT OR REPLACE INTO run_facts VALUES (?, ?, ?)",
         [(run.number, name, dump_json(value)) for name, value in facts.items()],
     )
+
+
+def put_wish(db: Db, run_id: str, name: str, value: Any) -> None:
+    """See `CheckpointStore.put_wish`."""
+    run = need_run(db, run_id)
+    row = (run.number, f"wish/{name}", dump_json(value))
+    db.conn.execute("INSERT OR REPLACE INTO run_facts VALUES (?, ?, ?)", row)
 
 
 # -- waves ------------------------------------------------------------------------------------

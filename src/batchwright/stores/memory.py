@@ -227,6 +227,10 @@ class MemoryStore:
         """See `CheckpointStore.put_facts`."""
         self._fence(lease).facts.update(plain(facts))
 
+    async def put_wish(self, run_id: str, name: str, value: Any) -> None:
+        """See `CheckpointStore.put_wish`."""
+        self._run(run_id).facts.update(plain({f"wish/{name}": value}))
+
     # -- reading ------------------------------------------------------------------------------
 
     async def list_runs(self) -> Sequence[str]:

@@ -192,6 +192,10 @@ class SQLiteStore:
         """See `CheckpointStore.put_facts`."""
         await self._write(lambda db: writing.put_facts(db, lease, facts))
 
+    async def put_wish(self, run_id: str, name: str, value: Any) -> None:
+        """See `CheckpointStore.put_wish`."""
+        await self._write(lambda db: writing.put_wish(db, run_id, name, value))
+
     # -- reading ------------------------------------------------------------------------------
 
     async def list_runs(self) -> Sequence[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from batchwright.simulator import Simulator
 from batchwright.testing.conformance import CHECKS, check_checkpoint_store, run_store_check
+from batchwright.testing.policies import POLICY_CHECKS, check_dispatch_policy
 from batchwright.testing.server import simulate
 
 __all__ = [
     "CHECKS",
+    "POLICY_CHECKS",
     "Simulator",
     "check_checkpoint_store",
+    "check_dispatch_policy",
     "run_store_check",
     "simulate",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from batchwright.errors import RunLocked
+from batchwright.errors import RunLocked, StoreError
 from batchwright.store import ItemState, Lease, ShardState
 from batchwright.testing._store_desk import (
     ALL,
@@ -155,6 +155,27 @@ async def keeps_facts(maker: StoreMaker) -> None:
     assert facts == {"a": [1, None, {"b": "ü\u2028\0"}], "c": [1, 2]}, "facts come back as JSON"
 
 
+async def takes_wishes(maker: StoreMaker) -> None:
+    """Anybody may leave a wish for the owner of a run; the owner reads and clears it."""
+    desk = await desk_on(await maker.fresh())
+    await desk.store.put_facts(desk.lease, {"a": 1})
+    await desk.store.put_wish("run", "switch", {"by": "hand"})
+    facts = (await desk.info()).facts
+    assert facts == {"a": 1, "wish/switch": {"by": "hand"}}, "a wish stands among the facts"
+    await desk.store.put_facts(desk.lease, {"wish/switch": None})
+    assert (await desk.info()).facts["wish/switch"] is None, "the owner clears a wish"
+    await refuses_unknown(desk.store.put_wish("nobody", "switch", True))
+
+
+async def refuses_unknown(writing: Awaitable[None]) -> None:
+    """Demand that a run which does not exist takes nothing."""
+    try:
+        await writing
+    except StoreError:
+        return
+    raise AssertionError("a wish for a run that does not exist is refused")
+
+
 async def keeps_runs_apart(maker: StoreMaker) -> None:
     """Runs of one store share nothing, and are listed oldest first."""
     store = await maker.fresh()
@@ -184,5 +205,6 @@ CHECKS = (
     releases,
     fences_every_write,
     keeps_facts,
+    takes_wishes,
     keeps_runs_apart,
 )
