@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from batchwright.errors import (
         BatchwrightError,
+        CanaryFailed,
         ChangedItem,
         ConfigurationError,
         DuplicateItem,
@@ -114,6 +115,7 @@ _HOMES = {
     ),
     "batchwright.errors": (
         "BatchwrightError",
+        "CanaryFailed",
         "ChangedItem",
         "ConfigurationError",
         "DuplicateItem",
@@ -197,6 +199,7 @@ __all__ = [
     "BatchSkipped",
     "BatchwrightError",
     "CallRetried",
+    "CanaryFailed",
     "ChangedItem",
     "CheckpointStore",
     "ConfigurationError",

@@ -5,7 +5,15 @@ Reading the caller's items into the store: once each, in chunks, and nothing is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +33,9 @@ SLICE_BYTES = 500_000
 SLICE_ITEMS = 50
 #: More than half refused for one reason is one mistake, once there are more than so many.
 MASS_REFUSAL_ABOVE = 10
+
+#: Shapes of requests that are told apart.
+SHAPES = 5
 
 Items = Iterable[ItemLike] | AsyncIterable[ItemLike]
 
@@ -56,11 +67,26 @@ class Ingest:
         self._on_changed = on_changed
         self._emit = emit
         self._sums = _Sums()
+        self._firsts: dict[tuple[object, ...], NewItem] = {}
         self.number = 0
 
-    async def run(self, items: Items, before: RunInfo) -> RunInfo:
+    @property
+    def passed(self) -> int:
+        """How many items were read."""
+        return self._sums.passed
+
+    @property
+    def firsts(self) -> Sequence[NewItem]:
+        """The first item of each shape."""
+        return list(self._firsts.values())
+
+    async def run(
+        self, items: Items, before: RunInfo, approve: Callable[[], Awaitable[None]]
+    ) -> RunInfo:
         """
         Read *items* to the end; return what the run holds then.
+
+        *approve* is asked when all are read and before they are committed; it may refuse them.
 
         Raises:
             IntakeError: They cannot be taken as they are. Nothing is sent, nothing is changed.
@@ -77,14 +103,18 @@ class Ingest:
         if chunk:
             await self._stage(chunk)
         self._judge(before)
+        await approve()
         return await self._store.commit_intake(self._lease, self.number)
 
     async def _encoded(self, items: Items) -> AsyncIterator[NewItem]:
         size = 0
         position = 0
         async for given in _each(items):
-            row = encode_item(as_item(given, position), position, self._rules)
+            item = as_item(given, position)
+            row = encode_item(item, position, self._rules)
             self._count(row)
+            if row.refusal is None and len(self._firsts) < SHAPES:
+                self._firsts.setdefault(shape_of(item.params, row.headers), row)
             yield row
             position += 1
             size += len(row.body)
@@ -142,3 +172,13 @@ async def _each(items: Any) -> AsyncIterator[Any]:
         )
     for item in items:
         yield item
+
+
+def shape_of(params: Any, headers: str) -> tuple[object, ...]:
+    """Return what makes requests alike: model, betas, tools, thinking."""
+    if not isinstance(params, Mapping):
+        return ()
+    thinking = params.get("thinking")
+    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    model = params.get("model")
+    return (model if isinstance(model, str) else None, headers, bool(params.get("tools")), kind)

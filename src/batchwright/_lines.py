@@ -6,7 +6,7 @@ A results file is JSONL in arbitrary order; the line's `custom_id` alone says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,7 @@ def error_of(error: Any) -> ItemError:
     )
 
 
-def tokens_of(message: dict[str, Any]) -> Tokens:
+def tokens_of(message: Mapping[str, Any]) -> Tokens:
     """Return the token counts of an answer; absent ones are zero."""
     usage = message.get("usage")
     if not isinstance(usage, dict):
@@ -137,7 +137,7 @@ def tokens_of(message: dict[str, Any]) -> Tokens:
     )
 
 
-def flag_of(message: dict[str, Any]) -> str:
+def flag_of(message: Mapping[str, Any]) -> str:
     """Return `truncated`, `refused` or nothing: `succeeded` does not mean complete."""
     stop = message.get("stop_reason")
     if stop in TRUNCATED_STOPS:

@@ -15,6 +15,7 @@ import anyio
 from batchwright import _lease
 from batchwright._api import CallFailed, Gateway
 from batchwright._backlog import Backlog
+from batchwright._canary import try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
 from batchwright._context import Judge, RunContext
@@ -41,6 +42,7 @@ from batchwright.store import (
     OnChanged,
     Rest,
     RunInfo,
+    Settlement,
     Shard,
     ShardState,
 )
@@ -62,6 +64,7 @@ class Options:
     on_changed: OnChanged
     retry_rejected: bool
     preflight: bool
+    canary: int
     store_name: str
 
 
@@ -294,7 +297,17 @@ class Session:
             api_version=max(org.gateway.api_version for org in orgs.values()),
         )
         ingest = Ingest(self._store, lease, rules, self._options.on_changed, self._emit)
-        await ingest.run(items, await self._known())
+        before = await self._known()
+        answers: list[Settlement] = []
+
+        async def approve() -> None:
+            if before.items == 0 and 0 < self._options.canary < ingest.passed:
+                org = next(iter(orgs.values()))
+                answers.extend(await try_shapes(org, ingest.firsts, ingest.passed))
+
+        await ingest.run(items, before, approve)
+        if answers:
+            await self._store.settle(lease, None, answers)
         return ingest.number
 
     # -- the wave -----------------------------------------------------------------------------

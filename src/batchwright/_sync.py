@@ -178,7 +178,7 @@ class SyncPool:
                 failure = failed.failure
             else:
                 self.window.succeeded()
-                return self._answered(body.seq, answer)
+                return answer_of(body.seq, self._org.label, answer.raw, answer.message)
             finally:
                 self.window.leave()
             fault = classify(failure)
@@ -210,7 +210,7 @@ class SyncPool:
                 await clock().sleep(wait)
 
     async def _call(self, body: Body, headers: Mapping[str, str]) -> _Answer:
-        stream = _needs_stream(body.body)
+        stream = needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
         self._org.time.learn(reply.server_time, clock().awake())
         try:
@@ -223,19 +223,6 @@ class SyncPool:
         return _Answer(reply.body.strip(), message)
 
     # -- what an answer means -----------------------------------------------------------------
-
-    def _answered(self, seq: int, answer: _Answer) -> Settlement:
-        message = answer.message
-        return Settlement(
-            seq=seq,
-            state=ItemState.SUCCEEDED,
-            via="sync",
-            org=self._org.label,
-            raw=b'{"type":"succeeded","message":' + answer.raw + b"}",
-            tokens=tokens_of(message),
-            model=str(message.get("model") or ""),
-            flag=flag_of(message),
-        )
 
     def _final(self, member: Member, failure: Failure, fault: Fault) -> Settlement:
         """Return what a call that is not worth repeating means for its item."""
@@ -306,7 +293,21 @@ class SyncPool:
             self._ctx.wake()
 
 
-def _needs_stream(body: bytes) -> bool:
+def answer_of(seq: int, org: str, raw: bytes, message: Mapping[str, Any]) -> Settlement:
+    """Return what a direct answer settles; *raw* is the message as it came."""
+    return Settlement(
+        seq=seq,
+        state=ItemState.SUCCEEDED,
+        via="sync",
+        org=org,
+        raw=b'{"type":"succeeded","message":' + raw + b"}",
+        tokens=tokens_of(message),
+        model=str(message.get("model") or ""),
+        flag=flag_of(message),
+    )
+
+
+def needs_stream(body: bytes) -> bool:
     """Tell whether the item asks for so many tokens that its answer must be streamed."""
     # The bytes are looked at before they are parsed: few items ask for that much.
     place = body.find(_ASKED_TOKENS)

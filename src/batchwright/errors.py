@@ -6,6 +6,7 @@ Every exception of the library, arranged by who must act.
     |  |- DuplicateItem               the same id twice in one call
     |  |- ChangedItem                 a known id with another question
     |  |- MassRefusal                 most items refused for one reason
+    |  |- CanaryFailed                an item tried ahead of the others was refused by the API
     |  `- OtherRun                    none of the items belongs to this run
     |- ConfigurationError(ValueError) the caller's options
     |- SubmissionUnknown              a create that may exist on the server (internal)
@@ -78,6 +79,19 @@ class MassRefusal(IntakeError):
         super().__init__(
             f"{refused} of {total} items were refused for the same reason: {reason} "
             f"(first: item {example!r}). Nothing was sent."
+        )
+
+
+class CanaryFailed(IntakeError):
+    """An item that was tried ahead of the others was refused by the API for what is in it."""
+
+    def __init__(self, item_id: str, model: str, refusal: str, items: int) -> None:
+        self.item_id = item_id
+        self.refusal = refusal
+        super().__init__(
+            f"item {item_id!r} ({model}) went ahead of the others and was refused: {refusal}. "
+            f"Items of its kind would have waited in a batch for the same answer, so none of the "
+            f"{items:,} was sent. Mend them and run again; canary=0 sends without a trial."
         )
 
 

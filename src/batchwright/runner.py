@@ -14,6 +14,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from batchwright._canary import ABOVE
 from batchwright._gateway import SdkGateway, default_client
 from batchwright._ingest import Items
 from batchwright._judge import make_judge
@@ -85,7 +86,9 @@ class BatchRunner:
             on_changed: What a known id with another question means: `"error"`, `"rerun"` or
                 `"keep"`.
             retry_rejected: Whether a rejected answer is tried again within the budget.
-            canary: Items to try by direct calls first; not available in this version.
+            canary: Before a first wave of more items than this, one item of each shape (at most
+                five) goes ahead by direct call, so that a mistake made in all of them shows at
+                once; `None` means 1,000, 0 never.
             cache: Answers from earlier runs; not available in this version.
             preflight: Whether the credential is proved by a cheap call before the first create.
             on_event: Called with every event, on the event loop; it must not block.
@@ -103,8 +106,8 @@ class BatchRunner:
             )
         if cache:
             raise ConfigurationError("cache=True is not available in this version")
-        if canary:
-            raise ConfigurationError("canary is not available in this version")
+        if canary is not None and (not isinstance(cast("object", canary), int) or canary < 0):
+            raise ConfigurationError(f"canary is a number of items, 0 or more, not {canary!r}")
         self._orgs = tuple(orgs) if orgs is not None else None
         self._client = client
         self._store_spec = store
@@ -125,6 +128,7 @@ class BatchRunner:
             on_changed=on_changed,
             retry_rejected=retry_rejected,
             preflight=preflight,
+            canary=ABOVE if canary is None else canary,
             store_name=_name_of(store),
         )
 

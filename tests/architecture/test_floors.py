@@ -16,7 +16,7 @@ FLOORS: dict[int, str] = {
     ),
     3: "_gateway _threads stores listeners report _org _lookout _shelf _lease _context _window",
     4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",
-    5: "_carry _rejudge _recover _standing _stop _dispatch _forecast _wave _session runner",
+    5: "_canary _carry _rejudge _recover _standing _stop _dispatch _forecast _wave _session runner",
     6: "__init__ cli testing simulator items __main__",
 }
 FLOOR = {unit: floor for floor, units in FLOORS.items() for unit in units.split()}

@@ -58,7 +58,7 @@ def assert_nothing_answered_twice(sim: Simulator, result, asked) -> None:
 
 
 async def test_a_wedged_wave_switches_once():
-    """R17-R19, R25, R27: 55 sub-batches of three orgs; canceled by their owners; the rest direct."""
+    """R17-R19, R25, R27: 55 sub-batches of 3 orgs; canceled by their owners, the rest direct."""
     heard = Heard()
     asked = items(550)
     async with simulate(settings=WEDGED) as sim, AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from tests.support import (
     runner_on,
 )
 
-from batchwright import Item, RetryBudget, ShardLimits, SyncLimits
+from batchwright import CanaryFailed, Item, RetryBudget, ShardLimits, SyncLimits
 from batchwright.simulator import Call, Delay, Error, errored, succeed
 from batchwright.testing import simulate
 
@@ -196,3 +196,49 @@ async def test_answers_of_both_paths_stand_in_one_result():
 
         assert result.complete
         assert {o.id for o in result.outcomes if o.via == "sync"} == {"doc-1"}
+
+
+async def test_a_canary_goes_ahead_and_its_answer_counts():
+    """One item of each shape is asked directly before a large first wave, and only then."""
+    asked = items(30)
+    other = [("other", params("x", model="claude-sonnet-4-5"))]
+    async with simulate() as sim, runner_on(sim, canary=20) as runner:
+        result = await runner.run([*asked, *other])
+
+        assert result.complete
+        assert len(sim.calls("message")) == 2
+        assert [o.id for o in result.outcomes if o.via == "sync"] == ["doc-0", "other"]
+        assert sum(len(create.custom_ids) for create in sim.creates) == 29
+        assert_own_answers(result, [*asked, *other])
+        more = await runner.run([*items(60), *other])
+        assert more.complete
+        assert len(sim.calls("message")) == 2
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [Error(400, message="tools.0: Field required"), Error(404, message="model: claude-nope")],
+)
+async def test_a_canary_that_fails_stops_everything_before_it_is_sent(refusal):
+    """The mistake is told at once; mended items are taken without a word."""
+    async with simulate() as sim, runner_on(sim, canary=20) as runner:
+        rule = sim.on("message", refusal)
+        with pytest.raises(CanaryFailed, match=refusal.message) as raised:
+            await runner.run(items(30))
+        assert raised.value.item_id == "doc-0"
+        assert sim.creates == []
+
+        sim.off(rule)
+        mended = [(key, {**body, "max_tokens": 65}) for key, body in items(30)]
+        assert (await runner.run(mended)).complete
+
+
+@pytest.mark.parametrize("fault", [Error(403), Error(429), Error(500), Error(404)])
+async def test_a_canary_that_cannot_say_says_nothing(fault):
+    """Where direct calls are busy, forbidden or not there, the batches go out."""
+    async with simulate() as sim, runner_on(sim, canary=20) as runner:
+        sim.on("message", fault)
+        result = await runner.run(items(30))
+
+        assert result.complete
+        assert {o.via for o in result.outcomes} == {"batch"}

@@ -48,7 +48,7 @@ _Out = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to *app*."""
-    for one in (run, resume, cancel, recover):
+    for one in (run, resume, cancel, switch, recover):
         app.command()(taking_groups(one))
 
 
@@ -173,6 +173,29 @@ def cancel(*, where: Where, server: Server, manner: Manner, tuning: Tuning) -> N
     perform(work, manner)
 
 
+def switch(
+    *, out: _Out = None, where: Where, server: Server, manner: Manner, tuning: Tuning
+) -> None:
+    """
+    Move the rest of a run to direct calls now, at full price.
+
+    Live batches are canceled and read first; what they answered is not asked again. Where another
+    process owns the run, it is asked to do so; otherwise this command does it.
+
+    \b
+    Examples:
+      batchwright switch
+      batchwright switch --run-id judge-1 --store judge.db --out out.jsonl
+    """
+
+    async def work(state: Progressing) -> Exit:
+        check_out(out, ("the store", known_store(where.store)))
+        call = _Call(where, server, manner, tuning, out, state)
+        return await call.carry(lambda r: r.switch(where.run_id, collect=False))
+
+    perform(work, manner)
+
+
 def recover(
     items: Annotated[
         str, typer.Argument(help="The items of the run; - is stdin.", metavar="ITEMS.jsonl")
@@ -220,8 +243,8 @@ class _Call:
     live: int | None = None
     canceled: str = ""
 
-    async def carry(self, go: Callable[[BatchRunner], Awaitable[RunResult]]) -> Exit:
-        """Conduct the wave, write the results, tell the summary."""
+    async def carry(self, go: Callable[[BatchRunner], Awaitable[RunResult | None]]) -> Exit:
+        """Conduct the wave, write the results, tell the summary; `None` is left to another."""
         began = clock().monotonic()
         # What has been imported stays: going through it again and again in full collections holds
         # the loop up by 100 ms each. A process of its own may say so; a library may not.
@@ -240,9 +263,20 @@ class _Call:
                 if self.cancel_on_interrupt and self.state.sent:
                     await self._request_cancel(runner)
                 raise
+        if result is None:
+            return self._left_to_owner()
         summary = await self._summary(result, clock().monotonic() - began)
         self._tell(summary, exit_of(result))
         return exit_of(result)
+
+    def _left_to_owner(self) -> Exit:
+        """Say that the process which owns the run was asked, and will do it."""
+        said = "the process that owns this run was asked to switch; it does so at its next look"
+        if self.manner.json:
+            say_json({"run_id": self.where.run_id, "asked_owner": True})
+        else:
+            say(f"{said}. How far it is: {command('status', self.where)}")
+        return Exit.DONE
 
     @asynccontextmanager
     async def _runner(self, on_event: Callable[[events.Event], None]) -> AsyncIterator[BatchRunner]:

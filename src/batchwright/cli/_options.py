@@ -14,9 +14,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from batchwright.config import Polling, RetryBudget, ShardLimits
+from batchwright.config import Polling, RetryBudget, ShardLimits, SyncLimits
 
-_SHARDS, _POLLING, _RETRY = ShardLimits(), Polling(), RetryBudget()
+_SHARDS, _POLLING, _RETRY, _SYNC = ShardLimits(), Polling(), RetryBudget(), SyncLimits()
 
 DEFAULT_STORE = "batchwright.db"
 DEFAULT_RUN = "default"
@@ -77,7 +77,12 @@ class Tuning:
     """Everything else that a runner lets its user turn."""
 
     policy: Annotated[
-        str, _flag("--policy", "When to give up batches for direct calls.", metavar="NAME")
+        str,
+        _flag(
+            "--policy",
+            "cost, balanced, latency, batch or sync: when direct calls take over.",
+            metavar="NAME",
+        ),
     ] = "cost"
     max_requests: Annotated[int, _flag("--max-requests", "Most requests in one sub-batch.")] = (
         _SHARDS.max_requests
@@ -91,6 +96,12 @@ class Tuning:
     concurrency: Annotated[int, _flag("--concurrency", "Most uploads at once.")] = (
         _SHARDS.concurrency
     )
+    sync_concurrency: Annotated[int, _flag("--sync-concurrency", "Most direct calls at once.")] = (
+        _SYNC.concurrency
+    )
+    sync_rpm: Annotated[
+        int | None, _flag("--sync-rpm", "Direct calls a minute. [default: as the API allows]")
+    ] = _SYNC.rpm
     poll_interval: Annotated[
         float, _flag("--poll-interval", "Seconds between two looks at a batch.")
     ] = _POLLING.interval
@@ -131,6 +142,7 @@ class Tuning:
                 max_live=self.max_live,
                 concurrency=self.concurrency,
             ),
+            "sync": SyncLimits(concurrency=self.sync_concurrency, rpm=self.sync_rpm),
             "polling": Polling(interval=self.poll_interval, grace=self.grace),
             "retry": RetryBudget(
                 max_attempts=self.max_attempts,
