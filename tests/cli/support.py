@@ -85,6 +85,11 @@ class Shell:
         }
         return type(self)(self.folder, self.env | env)
 
+    def at_url(self, url: str) -> Shell:
+        """Return a shell whose environment names this address and a key that nobody knows."""
+        env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-nobody"}
+        return type(self)(self.folder, self.env | env)
+
 
 @dataclass
 class Inside(Shell):
