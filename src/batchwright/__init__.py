@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from batchwright._deadline import (
         Deadline,
     )
+    from batchwright.blocking import (
+        run,
+    )
     from batchwright.config import (
         Org,
         Polling,
@@ -86,7 +89,6 @@ if TYPE_CHECKING:
     )
     from batchwright.runner import (
         BatchRunner,
-        run,
     )
     from batchwright.status import (
         RunStatus,
@@ -106,6 +108,7 @@ __version__ = "0.1.0"
 # `batchwright --help` nor pytest (which loads our fixture everywhere) should wait for it.
 _HOMES = {
     "batchwright._deadline": ("Deadline",),
+    "batchwright.blocking": ("run",),
     "batchwright.config": (
         "Org",
         "Polling",
@@ -173,10 +176,7 @@ _HOMES = {
     ),
     "batchwright.report": ("RunReport",),
     "batchwright.result": ("RunResult",),
-    "batchwright.runner": (
-        "BatchRunner",
-        "run",
-    ),
+    "batchwright.runner": ("BatchRunner",),
     "batchwright.status": ("RunStatus",),
     "batchwright.store": ("CheckpointStore",),
     "batchwright.types": (

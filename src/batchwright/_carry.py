@@ -39,6 +39,11 @@ def is_doubtful(shard: Shard) -> bool:
     return shard.batch_id is None and (shard.state is ShardState.SENDING or held)
 
 
+def came_back(shard: Shard) -> bool:
+    """Tell whether the items of *shard* wait again because the server never took it."""
+    return shard.state is ShardState.DONE and shard.batch_id is None and shard.reason != "absent"
+
+
 class Carrier:
     """Carries shards; `uploads` and `readers` bound what happens at once."""
 

@@ -14,12 +14,14 @@ from datetime import datetime
 from pathlib import Path
 
 from batchwright._clock import clock
-from batchwright.errors import RunLocked
+from batchwright.errors import RunLocked, StoreError
 from batchwright.events import Event, WaitingForOwner
 from batchwright.store import CheckpointStore, Lease, Owner
 
 #: Seconds after the last heartbeat until a lease lapses.
 LAPSE = 15.0
+#: Seconds between two heartbeats.
+HEARTBEAT = 3.0
 
 #: Owners in this process that have ended and could not give their lease back (a full disk, say).
 _abandoned: set[str] = set()
@@ -123,3 +125,20 @@ async def _outwait(
         await clock().sleep(min(max(left, 0.01), 1.0))
         beat = await store.read_lease(held.run_id)
     return beat
+
+
+async def beat(store: CheckpointStore, lease: Lease) -> None:
+    """
+    Keep the lease alive, from taking the run over to giving it up: reading items may take long.
+
+    A lost lease ends it without a word: the next write is refused, and says so.
+    """
+    while True:
+        await clock().sleep(HEARTBEAT)
+        try:
+            lease = await store.renew(lease, clock().now())
+        except RunLocked:
+            return
+        except StoreError:
+            # Busy or full for the moment; whether that matters the work itself will find.
+            continue

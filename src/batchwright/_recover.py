@@ -21,10 +21,10 @@ from batchwright._clock import clock
 from batchwright._context import RunContext
 from batchwright._faults import Fault, classify
 from batchwright._harvest import Got, Harvest
+from batchwright._lease import HEARTBEAT
 from batchwright._org import OrgLink
 from batchwright._shards import spans_of
 from batchwright._shelf import custom_ids, list_page
-from batchwright._wave import HEARTBEAT
 from batchwright._wire import body_size
 from batchwright.events import BatchRecovered, BatchSkipped
 from batchwright.result import pages

@@ -4,34 +4,33 @@ One call of the runner on one run: take it over, read items, conduct the wave, t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import anyio
 
 from batchwright import _lease
-from batchwright._api import CallFailed, Gateway
+from batchwright._api import Gateway
 from batchwright._backlog import Backlog
 from batchwright._canary import try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
-from batchwright._context import Judge, RunContext
-from batchwright._faults import Fault, classify
+from batchwright._context import RunContext
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
+from batchwright._options import Options
 from batchwright._org import OrgLink
+from batchwright._prelude import cancel_waiting, greet, is_open, judge_again, take_back_unsent
 from batchwright._recover import NOT_RECOVERED, Recovery
-from batchwright._rejudge import cancel_waiting, judge_again
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
 from batchwright._wave import Wave
-from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
 from batchwright.events import Event, RunFinished, RunInterrupted, RunStarted, Talking
-from batchwright.policy import DispatchPolicy
 from batchwright.report import RunReport, build_report
 from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
 from batchwright.status import CancelsRequested, RunStatus, kept_until, progress_of
@@ -39,8 +38,6 @@ from batchwright.store import (
     CheckpointStore,
     ItemState,
     Lease,
-    OnChanged,
-    Rest,
     RunInfo,
     Settlement,
     Shard,
@@ -48,24 +45,6 @@ from batchwright.store import (
 )
 from batchwright.stream import Deliver
 from batchwright.types import Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of a runner, checked and resolved."""
-
-    policy: DispatchPolicy
-    policy_name: str
-    limits: ShardLimits
-    polling: Polling
-    retry: RetryBudget
-    sync: SyncLimits
-    judge: Judge | None
-    on_changed: OnChanged
-    retry_rejected: bool
-    preflight: bool
-    canary: int
-    store_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +118,12 @@ class Session:
             orgs = self._links()
             intake = await self._ingest(items, lease, orgs)
             ctx = self._context(lease, orgs, None)
-            await self._take_back_unsent(ctx)
+            await take_back_unsent(ctx)
             groups = await self._store.start_wave(lease, frozenset())
             info = await self._started(ctx, Backlog.of(groups, began), [])
             ctx.wave = info.wave
             for org in orgs.values():
-                await _greet(ctx, org)
+                await greet(ctx, org)
             recovery = Recovery(ctx, groups)
             await recovery.run()
             await self._finished(clock().monotonic() - began)
@@ -233,15 +212,6 @@ class Session:
             kept_until=kept_until(shards, unread_only=False),
         )
 
-    def _asked(self) -> dict[str, Any]:
-        options = self._options
-        return {
-            "limits": asdict(options.limits),
-            "polling": asdict(options.polling),
-            "retry": asdict(options.retry),
-            "store": options.store_name,
-        }
-
     # -- taking over --------------------------------------------------------------------------
 
     async def _known(self) -> RunInfo:
@@ -259,9 +229,11 @@ class Session:
     @contextlib.asynccontextmanager
     async def _owned(self) -> AsyncIterator[Lease]:
         lease, self._predecessor_dead = await _lease.take(self._store, self._run_id, self._emit)
+        beat = asyncio.create_task(_lease.beat(self._store, lease))
         try:
             yield lease
         finally:
+            beat.cancel()
             with anyio.CancelScope(shield=True):
                 try:
                     await self._store.release(lease)
@@ -325,19 +297,19 @@ class Session:
         started = clock().now()
         began = clock().monotonic()
         ctx = self._context(lease, orgs, deliver)
-        await self._take_back_unsent(ctx)
+        await take_back_unsent(ctx)
         groups = await self._store.start_wave(lease, resubmit)
         await judge_again(ctx)
         if cancel:
             await cancel_waiting(ctx)
             groups = []
         backlog = Backlog.of(groups, clock().monotonic())
-        shards = [s for s in await self._store.read_shards(self._run_id) if _is_open(s)]
+        shards = [s for s in await self._store.read_shards(self._run_id) if is_open(s)]
         info = await self._started(ctx, backlog, shards)
         ctx.wave = info.wave
         if self._options.preflight and (backlog.waiting or shards):
             for org in orgs.values():
-                await _greet(ctx, org)
+                await greet(ctx, org)
         wave = Wave(
             ctx, self._options.policy, self._options.sync, started_at=started, cancel=cancel
         )
@@ -349,17 +321,6 @@ class Session:
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
         await self._finished(clock().monotonic() - began)
         return _Done(stopped, intake)
-
-    async def _take_back_unsent(self, ctx: RunContext) -> None:
-        """
-        Let items of shards that were planned and certainly not sent wait again.
-
-        They are cut anew rather than sent as they were: an item may have been replaced since.
-        """
-        for shard in await self._store.read_shards(self._run_id):
-            if shard.state is ShardState.PLANNED:
-                rest = Rest(state=ItemState.PENDING)
-                await ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
 
     def _context(
         self, lease: Lease, orgs: Mapping[str, OrgLink], deliver: Deliver | None
@@ -384,7 +345,7 @@ class Session:
         asked = {
             "talking_to": [asdict(talking) for talking in self._talking],
             "policy": self._options.policy_name,
-            "options": self._asked(),
+            "options": self._options.asked(),
         }
         await self._store.put_facts(ctx.lease, asked)
         info = await self._known()
@@ -449,30 +410,6 @@ class Session:
             collect=collect,
             stopped=done.stopped,
         )
-
-
-async def _greet(ctx: RunContext, org: OrgLink) -> None:
-    """
-    Prove the credential by a cheap call, and learn the server's clock and the account's ids.
-
-    A wrong key or a dead host is told now, and not by each of many creates.
-    """
-    try:
-        await org.call("list", lambda: org.gateway.list(limit=1))
-    except CallFailed as failed:
-        fault = classify(failed.failure)
-        if fault is Fault.ACCOUNT:
-            org.shut = True
-            ctx.halt(org, "account", str(failed.failure))
-        elif fault is Fault.MOMENT and not failed.failure.sent:
-            ctx.halt(org, "interrupted", f"{org.gateway.base_url}: {failed.failure}")
-
-
-def _is_open(shard: Shard) -> bool:
-    """Tell whether something is to be done about *shard* in a new wave."""
-    if shard.state is ShardState.HELD:
-        return shard.batch_id is not None or shard.reason == "ambiguous"
-    return shard.state is not ShardState.DONE
 
 
 def _open_reason(stopped: Sequence[tuple[str, str]]) -> str:

@@ -14,11 +14,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from batchwright._backlog import Backlog, Heap
-from batchwright._carry import Carrier
+from batchwright._carry import Carrier, came_back
 from batchwright._clock import clock
 from batchwright._context import RunContext
 from batchwright._dispatch import CLAIM, WISH, Dispatch
 from batchwright._forecast import Forecast
+from batchwright._lease import HEARTBEAT
 from batchwright._org import OrgLink, Stop
 from batchwright._shards import Cut, Waiting, cut, distinct_count, leaves_now, share_of
 from batchwright._wire import body_size
@@ -32,8 +33,6 @@ from batchwright.store import ItemState, Pending, RunInfo, Shard, ShardPlan, Sha
 GATHER_INTERVALS = 5
 #: Progress is told at most this often, in seconds, except at the end.
 PROGRESS_EVERY = 0.2
-#: Seconds between two beats of the lease's heart.
-HEARTBEAT = 3.0
 
 _UNSENT = frozenset({ShardState.PLANNED, ShardState.SENDING})
 _ALIVE = frozenset({ShardState.PLANNED, ShardState.SENDING, ShardState.LIVE})
@@ -323,7 +322,7 @@ class Wave:
             shard, parts = await self._carrier.carry(shard)
             for seqs in parts:
                 await self._send_part(tasks, shard, seqs)
-            if _came_back(shard) and not parts:
+            if came_back(shard) and not parts:
                 self._backlog.give_back(shard.headers, shard.count)
         finally:
             # Counted off only here: the parts are part of what is under way.
@@ -395,8 +394,3 @@ class Wave:
         if self._dispatch.wants_probe(snapshot) and await self._forecast.probe(info):
             snapshot = await self._forecast.snapshot(info, self._live(), start=first)
         await self._dispatch.ask(snapshot, wished=wished)
-
-
-def _came_back(shard: Shard) -> bool:
-    """Tell whether the items of *shard* wait again because the server never took it."""
-    return shard.state is ShardState.DONE and shard.batch_id is None and shard.reason != "absent"

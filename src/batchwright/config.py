@@ -7,8 +7,9 @@ All durations are seconds, all sizes bytes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from batchwright.errors import ConfigurationError
 
@@ -159,3 +160,20 @@ class Org:
             _whole("max_queued", self.max_queued, 1)
         if self.rpm is not None:
             _whole("rpm", self.rpm, 1)
+
+
+def check_orgs(orgs: Sequence[Org]) -> None:
+    """
+    Refuse an empty list, strangers in it, and labels that do not differ.
+
+    Raises:
+        ConfigurationError: The message says which.
+    """
+    if not orgs:
+        raise ConfigurationError("orgs is empty; give at least one Org, or leave it out")
+    for org in orgs:
+        if not isinstance(cast("object", org), Org):
+            raise ConfigurationError(f"orgs must hold Org(label, client) values, not {org!r}")
+    labels = [org.label for org in orgs]
+    if len(set(labels)) < len(labels):
+        raise ConfigurationError(f"the labels of orgs must differ: {labels}")

@@ -7,7 +7,6 @@ became of each item. Nothing here is bound to an event loop before it runs.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -18,8 +17,9 @@ from batchwright._canary import ABOVE
 from batchwright._gateway import SdkGateway, default_client
 from batchwright._ingest import Items
 from batchwright._judge import make_judge
-from batchwright._session import Options, Session
-from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright._options import Options
+from batchwright._session import Session
+from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits, check_orgs
 from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
 from batchwright.listeners.logging import log_event
@@ -27,7 +27,7 @@ from batchwright.policy import DispatchPolicy, resolve_policy
 from batchwright.result import RunResult
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
-from batchwright.stores import open_store
+from batchwright.stores import name_of, open_store
 from batchwright.stream import OutcomeStream
 from batchwright.types import ON_REQUEST
 
@@ -99,7 +99,7 @@ class BatchRunner:
         if orgs is not None and client is not None:
             raise ConfigurationError("give either orgs or client, not both")
         if orgs is not None:
-            _check_orgs(orgs)
+            check_orgs(orgs)
         if on_changed not in {"error", "rerun", "keep"}:
             raise ConfigurationError(
                 f'on_changed is "error", "rerun" or "keep", not {on_changed!r}'
@@ -129,7 +129,7 @@ class BatchRunner:
             retry_rejected=retry_rejected,
             preflight=preflight,
             canary=ABOVE if canary is None else canary,
-            store_name=_name_of(store),
+            store_name=name_of(store),
         )
 
     # -- life ---------------------------------------------------------------------------------
@@ -391,47 +391,3 @@ class BatchRunner:
         async with self._session(run_id) as session:
             async for outcome in session.outcomes():
                 yield outcome
-
-
-def run(
-    items: Items, *, run_id: str = DEFAULT_RUN, collect: bool = True, **options: Any
-) -> RunResult:
-    """
-    Run *items* and wait for the result; for scripts.
-
-    *options* are those of `BatchRunner`.
-
-    Raises:
-        ConfigurationError: It was called inside a running event loop; the message says what to
-            await instead.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise ConfigurationError(
-            "batchwright.run() blocks and cannot be called inside a running event loop (a notebook "
-            "has one): write `await batchwright.BatchRunner(...).run(items)` instead"
-        )
-    runner = BatchRunner(**options)
-    return asyncio.run(runner.run(items, run_id=run_id, collect=collect))
-
-
-def _check_orgs(orgs: Sequence[Org]) -> None:
-    if not orgs:
-        raise ConfigurationError("orgs is empty; give at least one Org, or leave it out")
-    for org in orgs:
-        if not isinstance(cast("object", org), Org):
-            raise ConfigurationError(f"orgs must hold Org(label, client) values, not {org!r}")
-    labels = [org.label for org in orgs]
-    if len(set(labels)) < len(labels):
-        raise ConfigurationError(f"the labels of orgs must differ: {labels}")
-
-
-def _name_of(store: str | os.PathLike[str] | CheckpointStore) -> str:
-    if isinstance(store, str | os.PathLike):
-        # A connection URL may hold a password.
-        head, at, tail = str(store).rpartition("@")
-        return f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else str(store)
-    return type(store).__name__

@@ -14,9 +14,15 @@ FLOORS: dict[int, str] = {
         "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
         "_export status _terms _deadline _projection _prices"
     ),
-    3: "_gateway _threads stores listeners report _org _lookout _shelf _lease _context _window",
+    3: (
+        "_gateway _threads stores listeners report _org _lookout "
+        "_shelf _lease _context _options _window"
+    ),
     4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",
-    5: "_canary _carry _rejudge _recover _standing _stop _dispatch _forecast _wave _session runner",
+    5: (
+        "_canary _carry _prelude _recover _standing _stop _dispatch "
+        "_forecast _wave _session runner blocking"
+    ),
     6: "__init__ cli testing simulator items __main__",
 }
 FLOOR = {unit: floor for floor, units in FLOORS.items() for unit in units.split()}

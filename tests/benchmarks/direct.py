@@ -24,8 +24,9 @@ from batchwright import BatchRunner, SyncLimits
 #: A file of its own, so that a server is not measured along.
 SERVE = """
 import asyncio, sys
-BODY = (b'{"id":"msg_01bench","type":"message","role":"assistant","model":"claude-haiku-4-5-20251001",'
-        b'"content":[{"type":"text","text":"' + b'good ' * 20 + b'"}],"stop_reason":"end_turn",'
+BODY = (b'{"id":"msg_01bench","type":"message","role":"assistant",'
+        b'"model":"claude-haiku-4-5-20251001","content":'
+        b'[{"type":"text","text":"' + b'good ' * 20 + b'"}],"stop_reason":"end_turn",'
         b'"stop_sequence":null,"usage":{"input_tokens":200,"output_tokens":20}}')
 HEAD = (b'HTTP/1.1 200 OK\\r\\ncontent-type: application/json\\r\\nrequest-id: req_bench\\r\\n'
         b'content-length: %d\\r\\n\\r\\n' % len(BODY))
@@ -104,7 +105,9 @@ async def client_on(port: int, transport: str) -> AsyncIterator[anthropic.AsyncA
         yield client
 
 
-async def measure(port: int, how: str, transport: str, count: int, width: int) -> tuple[float, float]:
+async def measure(
+    port: int, how: str, transport: str, count: int, width: int
+) -> tuple[float, float]:
     """Return wall and CPU seconds of one way."""
     work = plain_loop if how == "plain loop" else our_pool
     async with client_on(port, transport) as client:

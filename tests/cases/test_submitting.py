@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import anthropic
@@ -591,7 +592,7 @@ async def test_c10_a_full_queue_is_waited_out_while_others_are_polled():
         # one probe at a time.
         probes = [at for at in tries if at - tries[0] > 0.15]
         assert probes
-        assert all(b - a >= 0.2 for a, b in zip(probes, probes[1:], strict=False))
+        assert all(b - a >= 0.2 for a, b in pairwise(probes))
 
 
 async def test_c10_a_queue_that_stays_full_with_nothing_of_ours_in_it_ends_the_wave():

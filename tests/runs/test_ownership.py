@@ -188,3 +188,26 @@ async def test_a_sleeper_proves_its_lease_before_it_sends(tmp_path):
 
     assert result.complete
     assert proofs[0] == 0
+
+
+async def test_the_lease_is_kept_while_items_are_read(tmp_path, monkeypatch):
+    """A source of items may be slow: nobody takes the run over meanwhile."""
+    monkeypatch.setattr(_lease, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(_lease, "LAPSE", 0.1)
+    reading = asyncio.Event()
+
+    async def slowly():
+        for number, item in enumerate(items(30)):
+            yield item
+            await asyncio.sleep(0.01)
+            if number == 20:
+                reading.set()
+
+    async with simulate() as sim:
+        async with runner_on(sim, tmp_path / "run.db") as first:
+            task = asyncio.create_task(first.run(slowly()))
+            await reading.wait()
+            async with runner_on(sim, tmp_path / "run.db") as second:
+                with pytest.raises(RunLocked):
+                    await second.run(items(30))
+            assert (await task).complete

@@ -13,7 +13,7 @@ from batchwright.store import CheckpointStore
 from batchwright.stores.memory import MemoryStore
 from batchwright.stores.sqlite import SQLiteStore
 
-__all__ = ["MemoryStore", "SQLiteStore", "open_store"]
+__all__ = ["MemoryStore", "SQLiteStore", "name_of", "open_store"]
 
 _FORMS = "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'memory://', or a store object"
 
@@ -54,3 +54,12 @@ def _path(text: str, spec: str) -> Path:
     if not text or "\0" in text or text == ":memory:":
         raise ConfigurationError(f"store={spec!r} names no file; it takes {_FORMS}")
     return Path(text)
+
+
+def name_of(store: str | os.PathLike[str] | CheckpointStore) -> str:
+    """Return how a store is called in logs and reports, without a password."""
+    if isinstance(store, str | os.PathLike):
+        # A connection URL may hold a password.
+        head, at, tail = str(store).rpartition("@")
+        return f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else str(store)
+    return type(store).__name__

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from batchwright._api import CallFailed
 from batchwright._context import RunContext
+from batchwright._faults import Fault, classify
 from batchwright._judge import judge_settlements
 from batchwright._lines import flag_of, tokens_of
+from batchwright._org import OrgLink
 from batchwright.result import pages
-from batchwright.store import ItemState, Member, Row, Settlement
+from batchwright.store import ItemState, Member, Rest, Row, Settlement, Shard, ShardState
 from batchwright.types import ItemError
 
 #: Rows taken at once.
@@ -96,3 +99,39 @@ async def cancel_waiting(ctx: RunContext) -> None:
             for row in chunk
         ]
         await ctx.settle(None, settlements, {row.seq: _member(row) for row in chunk})
+
+
+async def take_back_unsent(ctx: RunContext) -> None:
+    """
+    Let items of shards that were planned and certainly not sent wait again.
+
+    They are cut anew rather than sent as they were: an item may have been replaced since.
+    """
+    for shard in await ctx.store.read_shards(ctx.run_id):
+        if shard.state is ShardState.PLANNED:
+            rest = Rest(state=ItemState.PENDING)
+            await ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
+
+
+async def greet(ctx: RunContext, org: OrgLink) -> None:
+    """
+    Prove the credential by a cheap call, and learn the server's clock and the account's ids.
+
+    A wrong key or a dead host is told now, and not by each of many creates.
+    """
+    try:
+        await org.call("list", lambda: org.gateway.list(limit=1))
+    except CallFailed as failed:
+        fault = classify(failed.failure)
+        if fault is Fault.ACCOUNT:
+            org.shut = True
+            ctx.halt(org, "account", str(failed.failure))
+        elif fault is Fault.MOMENT and not failed.failure.sent:
+            ctx.halt(org, "interrupted", f"{org.gateway.base_url}: {failed.failure}")
+
+
+def is_open(shard: Shard) -> bool:
+    """Tell whether something is to be done about *shard* in a new wave."""
+    if shard.state is ShardState.HELD:
+        return shard.batch_id is not None or shard.reason == "ambiguous"
+    return shard.state is not ShardState.DONE
