@@ -14,6 +14,7 @@ import re
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message
 
 from batchwright._api import CallFailed, Chunks, Reply
+from batchwright._express import Express
 from batchwright._faults import Failure
 from batchwright._json import dump_json, load_json
 from batchwright._replies import failure_of_status, failure_of_transport, head_of, reply_of
@@ -65,9 +67,18 @@ def default_client(*, base_url: str | None = None, api_key: str | None = None) -
         ConfigurationError: The SDK cannot be set up from this environment.
     """
     try:
-        return AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0)
+        return AsyncAnthropic(
+            base_url=base_url, api_key=api_key, max_retries=0, http_client=_fast_transport()
+        )
     except (anthropic.AnthropicError, TypeError, ValueError) as error:
         raise ConfigurationError(f"no client could be made from the environment: {error}") from None
+
+
+def _fast_transport() -> Any:
+    """Return the SDK's aiohttp transport where the extra `aiohttp` is installed, else `None`."""
+    if find_spec("aiohttp") is None:
+        return None
+    return anthropic.DefaultAioHttpClient()
 
 
 #: Under which event loop the connections of an HTTP client were made.
@@ -112,6 +123,7 @@ class SdkGateway:
         self._moved = _moved(client)
         home = client if self._moved is None else client.copy(http_client=self._moved)
         self._client: AsyncAnthropic = home.with_options(max_retries=0)
+        self._express = Express(self._client._client)
         # It is told in logs, stores and reports, so a password in it must not be.
         self.base_url = str(client.base_url.copy_with(userinfo=b"")).rstrip("/")
         if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
@@ -164,6 +176,8 @@ class SdkGateway:
         """Ask one item directly: bytes in, bytes out, no model is built on the way."""
         if stream:
             return await self._streamed(body, headers)
+        if self._express.ready:
+            return await self._by_express(body, headers)
         options: Any = {
             "headers": {_RAW: "raw", "content-type": "application/json", **headers},
             "timeout": anthropic.Timeout(MESSAGE_TIMEOUT, connect=10.0),
@@ -173,11 +187,18 @@ class SdkGateway:
                 "/v1/messages", cast_to=object, content=body, options=options
             )
             answer: bytes = await response.read()
-        head = head_of(response.headers)
-        # The whole is parsed where it is settled; here only a shape that is none is told apart.
-        if not answer.lstrip().startswith(b"{") or b'"type":"error"' in answer[:40]:
-            return reply_of("message", response.status_code, response.headers, answer)
-        return replace(head, body=answer)
+        self._express.learn(response.http_response.request)
+        return _message_reply(response.status_code, response.headers, answer)
+
+    async def _by_express(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Ask over the connections of the SDK's transport, past the layers above it."""
+        with self._translated("message"):
+            answer = await self._express.post(body, headers, MESSAGE_TIMEOUT)
+        if answer.status >= 400:
+            body_told, text = _error_body(answer.body)
+            failure = failure_of_status("message", answer.status, answer.headers, body_told, text)
+            raise CallFailed(self._scrubbed(failure))
+        return _message_reply(answer.status, answer.headers, answer.body)
 
     async def _streamed(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Ask through the SDK's own streaming helper, which puts the message together."""
@@ -274,6 +295,21 @@ class SdkGateway:
             sent=failure.sent,
             refused_unsent=failure.refused_unsent,
         )
+
+
+def _error_body(answer: bytes) -> tuple[object, str]:
+    """Return the body of an HTTP error as JSON, where it is, and as text."""
+    try:
+        return load_json(answer), ""
+    except ValueError:
+        return None, answer.decode("utf-8", "replace")
+
+
+def _message_reply(status: int, headers: Mapping[str, str], answer: bytes) -> Reply:
+    """Return a direct answer: parsed where it is settled, here only its shape is looked at."""
+    if not answer.lstrip().startswith(b"{") or b'"type":"error"' in answer[:40]:
+        return reply_of("message", status, headers, answer)
+    return replace(head_of(headers), body=answer)
 
 
 class _Source:

@@ -99,28 +99,34 @@ def failure_of_status(
     )
 
 
+#: Parts of the names of errors that come before a byte of the request has left.
+_UNSENT = (
+    "ConnectError",
+    "ConnectTimeout",
+    "ConnectionTimeout",
+    "Connector",
+    "InvalidURL",
+    "InvalidUrl",
+    "PoolTimeout",
+    "ProxyConnection",
+    "ProxyError",
+    "UnsupportedProtocol",
+)
+
+
 def failure_of_transport(call: str, error: BaseException) -> Failure:
     """Return the failure of a call that got no answer, or only a part of one."""
-    name = type(error).__name__
+    # The SDK's aiohttp transport calls every lost connection a ConnectError, also one that was
+    # lost after the request had been sent: what aiohttp itself said is believed.
+    cause = error.__cause__
+    told = cause if cause and type(cause).__module__.startswith("aiohttp") else error
     # Judged by name, since the SDK may run on either of two transports with their own classes.
-    unsent = any(
-        part in name
-        for part in (
-            "ConnectError",
-            "ConnectTimeout",
-            "ConnectionTimeout",
-            "PoolTimeout",
-            "Connector",
-            "InvalidURL",
-            "ProxyError",
-            "UnsupportedProtocol",
-        )
-    )
-    detail = str(error)
+    name = type(told).__name__
+    detail = str(told)
     return Failure(
         call=call,
         message=f"{name}: {detail}" if detail else name,
-        sent=not unsent,
+        sent=not any(part in name for part in _UNSENT),
     )
 
 

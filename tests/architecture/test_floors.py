@@ -16,7 +16,7 @@ FLOORS: dict[int, str] = {
     ),
     3: (
         "_gateway _threads stores listeners report _org _lookout "
-        "_shelf _lease _context _options _window"
+        "_shelf _lease _context _options _window _express"
     ),
     4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",
     5: (
