@@ -76,6 +76,10 @@ class RunContext:
     wave: int = 0
     #: Where the states of an org's batches are read.
     lookouts: Mapping[str, Lookout] = field(init=False)
+    #: Set once all of the remainder goes to direct calls: what is not sent yet is not sent.
+    leaves_batches: bool = False
+    #: Whether the policy may move items to direct calls by itself.
+    may_switch: bool = False
     #: Set by whatever changes something the conductor should look at.
     changed: anyio.Event = field(default_factory=anyio.Event)
     #: Status of live batches as last seen, for displays.
@@ -166,6 +170,17 @@ class RunContext:
         """Stop an org for this wave, once, and say so."""
         if org.halt(reason, message):
             self.emit(OrgPaused(run_id=self.run_id, org=org.label, reason=message))
+        self.wake()
+
+    def forbid_batches(self, org: OrgLink, message: str) -> None:
+        """Note that an account may not make batches: that stops it, unless it may ask directly."""
+        if not self.may_switch:
+            self.halt(org, "account", message)
+            return
+        if not org.no_batches:
+            org.no_batches = True
+            org.gate.open()
+            self.emit(OrgPaused(run_id=self.run_id, org=org.label, reason=f"no batches: {message}"))
         self.wake()
 
     async def plan(self, plan: ShardPlan) -> Shard:

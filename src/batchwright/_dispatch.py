@@ -103,7 +103,18 @@ class Dispatch:
         stored = facts.get(FACT)
         if isinstance(stored, dict):
             self.decision = Decision(**stored)
-            self.left = _moved(self.decision.share, remaining)
+            self._carry_out(remaining)
+
+    def _carry_out(self, remaining: int) -> None:
+        """Let what follows from the decision begin."""
+        assert self.decision is not None
+        self.left = _moved(self.decision.share, remaining)
+        if self.decision.share >= 1.0:
+            # Sub-batches that wait for room in a full queue are not sent after all.
+            self._ctx.leaves_batches = True
+            for org in self._ctx.orgs.values():
+                org.gate.open()
+        self._ctx.wake()
 
     def wants_probe(self, snapshot: WaveSnapshot) -> bool:
         """Tell whether it is worth a call to learn what direct calls could do."""
@@ -117,9 +128,19 @@ class Dispatch:
         quiet = looks_wedged(snapshot, ALARM_WINDOW) is not None
         return snapshot.remaining > 0 and (quiet or not patient)
 
+    @property
+    def may_switch(self) -> bool:
+        """Whether the policy may ever move items to direct calls by itself."""
+        if isinstance(self._policy, AdaptivePolicy):
+            return self._policy.preference != "cost" or self._policy.wedge_after is not None
+        return not isinstance(self._policy, BatchOnly)
+
     async def ask(self, snapshot: WaveSnapshot, *, wished: bool) -> None:
         """Ask the policy, once per tick; act when its verdict has held."""
         verdict = self._policy.decide(snapshot)
+        if self.may_switch and self.decision is None and self._nobody_makes_batches():
+            await self._decide(Switch("no account may make batches"), snapshot)
+            return
         self._alarm(snapshot, verdict)
         if wished:
             await self._ctx.store.put_facts(self._ctx.lease, {WISH: None})
@@ -133,6 +154,10 @@ class Dispatch:
             self._agreed += 1
             if snapshot.moment == "start" or self._agreed >= self._terms.confirmations:
                 await self._decide(verdict, snapshot)
+
+    def _nobody_makes_batches(self) -> bool:
+        open_orgs = [org for org in self._ctx.orgs.values() if org.stop is None]
+        return bool(open_orgs) and all(org.no_batches for org in open_orgs)
 
     async def _decide(self, verdict: Switch, snapshot: WaveSnapshot) -> None:
         remaining = snapshot.waiting + snapshot.in_flight
@@ -166,8 +191,7 @@ class Dispatch:
     async def _make_durable(self, decision: Decision, remaining: int) -> None:
         await self._ctx.store.put_facts(self._ctx.lease, {FACT: asdict(decision)})
         self.decision = decision
-        self.left = _moved(decision.share, remaining)
-        self._ctx.wake()
+        self._carry_out(remaining)
 
     def _alarm(self, snapshot: WaveSnapshot, verdict: object) -> None:
         """Say once that a wave looks wedged where the policy leaves it as it is."""

@@ -8,7 +8,7 @@ repeated download is harmless. At the end the ids received are reconciled with t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -24,7 +24,7 @@ from batchwright._lines import Line, LineSplitter, Reading, parse_line, settle_l
 from batchwright._org import OrgLink
 from batchwright._pace import retry_wait
 from batchwright.events import Anomaly, BatchHarvested, ItemsMerged, ResultsReread
-from batchwright.store import FINAL, ItemState, Member, Settled, Settlement, Shard, ShardState
+from batchwright.store import FINAL, ItemState, Member, Rest, Settled, Settlement, Shard, ShardState
 from batchwright.types import ItemError
 
 #: A chunk of lines becomes durable together: at most so many, at most so many bytes.
@@ -158,6 +158,10 @@ class Harvest:
         if not missing:
             return Got.ALL
         self._asked_wait = None
+        if not self._tally.seen:
+            # Whatever became of a batch, each of its requests has a line: this is not its body.
+            self._why = "the results hold no line of this batch"
+            return Got.BROKEN
         self._why = f"{len(missing)} of {len(self._members)} ids have no line"
         return Got.SHORT
 
@@ -249,14 +253,23 @@ class Harvest:
         ]
 
     async def _finish(self) -> None:
-        """Settle what has no line, and close the shard."""
-        missing = [self._settle_missing(member) for member in self._missing()]
-        for start in range(0, len(missing), CHUNK_LINES):
-            part = missing[start : start + CHUNK_LINES]
-            self._tell_merged(part, await self._ctx.settle(self.shard, part, self._by_seq))
-        self.shard = await self._ctx.move(
-            self.shard, ShardState.DONE, reason=None, done_at=self._org.now()
-        )
+        """
+        Settle what has no line, and close the shard.
+
+        What is to be sent again is let go in the very write that closes the shard: were it let go
+        before, a process that starts in between would read these results and send at once.
+        """
+        spent: list[Member] = []
+        travels: list[Member] = []
+        held: list[Member] = []
+        for member in self._missing():
+            if member.used + self._reading.charge >= self._ctx.retry.max_attempts:
+                spent.append(member)
+            else:
+                (travels if member.state is ItemState.IN_FLIGHT else held).append(member)
+        await self._settle_missing(spent, "exhausted")
+        await self._close(travels)
+        await self._settle_missing(held, "missing")
         self._ctx.emit(
             BatchHarvested(
                 run_id=self._ctx.run_id,
@@ -267,14 +280,36 @@ class Harvest:
             )
         )
 
-    def _settle_missing(self, member: Member) -> Settlement:
-        spent = member.used + self._reading.charge >= self._ctx.retry.max_attempts
+    async def _close(self, travels: Sequence[Member]) -> None:
+        """Close the shard; *travels* are the items still on their way in it."""
+        rest = Rest(
+            state=ItemState.UNRESOLVED,
+            reason="missing",
+            error=self._no_line(),
+            charge=self._reading.charge,
+        )
+        self.shard = await self._ctx.move(
+            self.shard, ShardState.DONE, reason=None, rest=rest, done_at=self._org.now()
+        )
+        for part in _parts(travels):
+            said = [self._lack(member, "missing") for member in part]
+            self._tell_merged(said, ["applied"] * len(said))
+
+    def _no_line(self) -> ItemError:
         text = f"batch {self._id} ended, but its results hold no line for this item"
+        return ItemError(type="missing", message=text)
+
+    async def _settle_missing(self, members: Sequence[Member], reason: str) -> None:
+        for part in _parts(members):
+            said = [self._lack(member, reason) for member in part]
+            self._tell_merged(said, await self._ctx.settle(self.shard, said, self._by_seq))
+
+    def _lack(self, member: Member, reason: str) -> Settlement:
         return Settlement(
             seq=member.seq,
             state=ItemState.UNRESOLVED,
-            reason="exhausted" if spent else "missing",
-            error=ItemError(type="missing", message=text),
+            reason=reason,
+            error=self._no_line(),
             charge=self._reading.charge,
             org=self._org.label,
             batch_id=self._id,
@@ -325,3 +360,8 @@ class Harvest:
 def _known(line: Line) -> Line:
     """Return *line*; a success without a message is none, so that it is tried again, not kept."""
     return replace(line, type="") if line.type == "succeeded" and line.message is None else line
+
+
+def _parts(members: Sequence[Member]) -> Iterator[Sequence[Member]]:
+    for start in range(0, len(members), CHUNK_LINES):
+        yield members[start : start + CHUNK_LINES]

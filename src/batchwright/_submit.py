@@ -39,13 +39,21 @@ class Submission:
         self._shard = shard
         self._tries = 0
         self._intended_at = 0.0
+        self._began_late = ctx.leaves_batches
         #: Parts to send as shards of their own: the halves of a body with a bad item in it.
         self.parts: Sequence[Sequence[int]] = ()
+
+    @property
+    def _leaves(self) -> bool:
+        """Whether its items are to go directly now; what is sent since fits only a batch."""
+        return self._ctx.leaves_batches and not self._began_late
 
     async def run(self) -> Shard:
         """Return the shard LIVE, DONE with its items waiting again, or SENDING: in doubt."""
         while self._shard.state is ShardState.PLANNED:
             await self._org.gate.turn()
+            if self._org.no_batches or self._leaves:
+                return await self._give_back("stopped", None)
             if self._org.stop is not None:
                 return await self._give_back("stopped", self._org.stop.reason)
             await self._attempt()
@@ -134,7 +142,10 @@ class Submission:
         elif fault is Fault.ENVELOPE:
             await self._isolate(failure)
         else:
-            self._ctx.halt(self._org, "account", str(failure))
+            if failure.status == 403:
+                self._ctx.forbid_batches(self._org, str(failure))
+            else:
+                self._ctx.halt(self._org, "account", str(failure))
             self._tell(failure, "the org is paused, its items wait")
             await self._give_back("account", "account", failure)
 
@@ -156,6 +167,9 @@ class Submission:
         retry = self._ctx.retry
         others_live = self._org.queued > 0 and fault is Fault.BUSY
         hours = (failure.retry_after or 0.0) > PARK_ABOVE
+        if self._leaves:
+            self._org.gate.leave()
+            return
         if hours or (self._tries >= retry.call_attempts and not others_live):
             self._ctx.halt(self._org, "interrupted", f"creates are refused: {failure}")
             self._org.gate.leave()

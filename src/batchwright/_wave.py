@@ -71,6 +71,7 @@ class Wave:
         # Between reading what waits and planning it nobody else may plan.
         self._planning = anyio.Lock()
         ctx.on_retry = self._retry
+        ctx.may_switch = self._dispatch.may_switch
 
     def _retry(self, shard: Shard, count: int) -> None:
         self._backlog.retry(shard.headers, count, clock().monotonic())
@@ -158,9 +159,10 @@ class Wave:
             return False
         if await self._claim_next(tasks):
             return True
-        if not self._has_room():
+        orgs = [org for org in self._open_orgs() if not org.no_batches]
+        if not orgs or not self._has_room():
             return False
-        org = min(self._open_orgs(), key=self._load)
+        org = min(orgs, key=self._load)
         for headers, heap in self._backlog.groups().items():
             if self._dispatch.takes(headers) and not heap.batch_only:
                 continue
@@ -385,9 +387,10 @@ class Wave:
         """Ask the policy once per polling interval of the wave, not per batch."""
         now = clock().monotonic()
         first = self._ticked_at is None
+        forbidden = any(org.no_batches for org in self._ctx.orgs.values())
         wished = WISH in info.facts and info.facts[WISH] is not None
         due = self._ticked_at is None or now - self._ticked_at >= self._ctx.polling.interval
-        if self._cancel or not (due or wished):
+        if self._cancel or not (due or wished or forbidden):
             return
         self._ticked_at = now
         snapshot = await self._forecast.snapshot(info, self._live(), start=first)
