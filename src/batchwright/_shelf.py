@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from batchwright._api import CallFailed
 from batchwright._batches import BatchObject, read_batch
+from batchwright._faults import Failure
 from batchwright._lines import LineSplitter, parse_line
 from batchwright._org import OrgLink
 
@@ -25,8 +27,14 @@ async def list_page(org: OrgLink, after: str | None) -> tuple[list[BatchObject],
     data = reply.data.get("data")
     rows = data if isinstance(data, list) else []
     batches = [b for row in rows if isinstance(row, dict) and (b := read_batch(row))]
-    more = bool(reply.data.get("has_more")) and bool(batches)
-    return batches, batches[-1].id if more else None
+    if not reply.data.get("has_more"):
+        return batches, None
+    last = reply.data.get("last_id") or (batches[-1].id if batches else None)
+    if not isinstance(last, str):
+        # Taken for the end, it would show as absent what stands on the pages behind it.
+        text = "a page of batches says that more follow, and not behind which"
+        raise CallFailed(Failure(call="list", status=200, message=text))
+    return batches, last
 
 
 async def custom_ids(org: OrgLink, batch_id: str) -> AsyncGenerator[str]:

@@ -122,6 +122,16 @@ def _skipped(event: events.BatchSkipped) -> str:
     return f"{event.batch_id} {event.why}"
 
 
+def _switched(event: events.SwitchDecided) -> str:
+    premium = event.facts.get("premium")
+    extra = "unknown" if premium is None else f"about ${premium:,.2f}"
+    part = "" if event.share >= 1.0 else f" ({event.share:.0%} of them)"
+    return (
+        f"switching to direct calls: {event.reason}; {told_items(event.remaining)}{part} remain; "
+        f"extra cost {extra}"
+    )
+
+
 def _anomaly(event: events.Anomaly) -> str:
     some = ", ".join(event.examples[:3])
     return f"results of {event.batch_id}: {event.count} {event.kind} ids ({some})"
@@ -151,6 +161,7 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.OrgPaused: _paused,
     events.ValidatorBroke: _validator,
     events.WaveLooksWedged: _wedged,
+    events.SwitchDecided: _switched,
 }
 
 
