@@ -38,8 +38,10 @@ async def test_everything_is_found_again(tmp_path):
         (tmp_path / "run.db").unlink()
         creates = len(sim.creates)
 
-        async with runner_on(sim, tmp_path / "new.db", on_event=heard) as runner:
+        # A canary would be a direct call, and this is about sending nothing.
+        async with runner_on(sim, tmp_path / "new.db", on_event=heard, canary=3) as runner:
             result = await runner.recover(asked)
+            assert sim.calls("message") == []
             assert result.complete
             assert [o.raw for o in result.outcomes] == [o.raw for o in first.outcomes]
             assert result.stopped == ()
