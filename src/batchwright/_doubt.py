@@ -29,7 +29,8 @@ class Doubt:
         sent_at: When the POST left, on the server's clock.
         latest: When the server can have made the batch at the latest.
         overdue: Whether the batch, had it been made, would be listed by now.
-        proof_only: Whether the time of sending is not known well enough for anything but a proof.
+        proof_only: Whether the time of sending is known so badly that a match is no match without
+            a proof; the window is a day wider then.
         rivals: Other shards of ours in doubt, or on their way, that a batch of this count and
             time may belong to.
     """
@@ -112,9 +113,10 @@ def assess(doubt: Doubt, listing: Listing) -> Finding:
     unread = tuple(batch for batch in found if batch.ended)
     if unread:
         return Finding(Next.CHECK, unread)
-    if doubt.proof_only or not listing.complete:
+    if not listing.complete:
         return Finding(Next.WAIT, tuple(found))
-    if len(found) == 1 and doubt.rivals == 0 and found[0].id not in listing.claimed:
+    alone = len(found) == 1 and doubt.rivals == 0 and found[0].id not in listing.claimed
+    if alone and not doubt.proof_only:
         return Finding(Next.ADOPT, (found[0],))
     if found or not doubt.overdue:
         return Finding(Next.WAIT, tuple(found))

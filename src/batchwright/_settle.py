@@ -64,7 +64,7 @@ class Settling:
         # A batch that might be ours ends by its own expiry; then its first line decides.
         self._give_up = sent + limit + WINDOW + timedelta(seconds=min(ctx.polling.grace, 3.0e8))
         if not shard.facts.get("server_clock"):
-            # Sent by our own clock alone: then only a proof decides, and nothing is ever absent.
+            # Sent by our own clock alone, which may be off: a day on either side, and a proof.
             self._sent -= WINDOW
             self._latest += WINDOW
             self._proof_only = True
