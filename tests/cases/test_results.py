@@ -103,6 +103,20 @@ async def test_c21_ids_sent_and_ids_received_are_reconciled():
         assert (await runner.run(items(5))).complete
 
 
+async def test_c21_a_body_without_a_line_is_no_body():
+    """Each request of an ended batch has a line: nothing is sent again for want of all of them."""
+    async with simulate() as sim, runner_on(sim) as runner:
+        rule = sim.on("results", Lines([]))
+        result = await runner.run(items(5))
+        again = await runner.run(items(5))
+        assert {o.reason for o in result.unresolved} == {"unreadable"}
+        assert {o.reason for o in again.unresolved} == {"unreadable"}
+
+        sim.off(rule)
+        assert (await runner.run(items(5))).complete
+        assert len(sim.creates) == 1
+
+
 async def test_c21_a_batch_of_errors_is_no_success():
     """It has ended, and nothing of it is an answer."""
     async with simulate() as sim, runner_on(sim) as runner:

@@ -147,13 +147,15 @@ async def test_c31_a_store_that_others_hold_is_waited_for(tmp_path):
                 await asyncio.sleep(0.002)
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
+            beats = len(gaps)
             for _ in range(60):
                 await asyncio.sleep(0.005)
             assert not task.done()
+            # Counted, not timed: a loop that waited for the lock would not beat at all.
+            assert len(gaps) - beats > 30
             other.execute("ROLLBACK")
             assert (await task).complete
             heart.cancel()
-            assert max(gaps) < 0.25
 
         other.execute("BEGIN IMMEDIATE")
         impatient = SQLiteStore(path, busy_timeout=0.05)
@@ -369,9 +371,7 @@ async def test_c34_a_cancel_that_is_never_answered_holds_nobody_up(tmp_path):
             with pytest.raises(asyncio.CancelledError):
                 await task
             sim.on("cancel", Hang())
-            began = time.monotonic()
             said = await runner.request_cancel(timeout=0.05)
-            assert time.monotonic() - began < 5.0
             assert said.asked == ()
             assert "no answer" in said.refused[heard.of(ShardSubmitted)[0].batch_id]
             with pytest.raises(ConfigurationError, match="no run 'other'"):

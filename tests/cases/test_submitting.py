@@ -43,6 +43,7 @@ from batchwright.simulator import (
     Error,
     Hang,
     Raise413,
+    Respond,
     Simulator,
     WorldSettings,
     errored,
@@ -222,6 +223,22 @@ async def test_c01_what_cannot_be_decided_is_held_and_looked_at_again():
         assert again.complete
         assert [o.attempts for o in again.outcomes] == [1, 1, 1]
         assert len(sim.creates) == 1
+
+
+async def test_c01_a_page_without_batches_is_not_the_end_of_the_list():
+    """More is said to follow: what stands behind it was not seen, and is not absent."""
+    empty = Respond(200, {"data": [], "has_more": True, "first_id": None, "last_id": None})
+    settings = WorldSettings(duration=(3_000, 3_000))
+    async with simulate(settings=settings) as sim, runner_on(sim) as runner:
+        sim.on("create", Drop("after"), times=1)
+        rule = sim.on("list", lambda call: empty if sim.creates else None)
+        result = await runner.run(items(3))
+        sim.off(rule)
+        again = await runner.run(items(3))
+
+        assert {o.reason for o in result.unresolved} == {"ambiguous"}
+        assert again.complete
+        assert set(sent(sim).values()) == {1}
 
 
 async def test_c01_a_person_may_have_the_items_sent_anew():

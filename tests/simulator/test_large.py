@@ -17,7 +17,7 @@ PATH = "/v1/messages/batches"
 
 @asynccontextmanager
 async def watched_loop(pauses):
-    """Record the longest time that nobody else got a turn."""
+    """Record every turn that somebody else got meanwhile."""
 
     async def watch():
         loop = asyncio.get_running_loop()
@@ -75,8 +75,8 @@ async def test_100_mb_create():
         (create,) = sim.creates
         assert create.body_size == sum(map(len, pieces)) > 99_000_000
         assert len(create.custom_ids) == count
-    # Loose, for a busy machine: parsing it whole would hold the loop for seconds.
-    assert max(pauses) < 0.5
+    # Counted, not timed: parsing it whole would have been one turn for everybody else.
+    assert len(pauses) > 100
 
 
 @pytest.mark.slow
@@ -100,4 +100,4 @@ async def test_100_000_result_lines():
     assert size > 50_000_000
     assert 99_900 <= lines <= 100_000  # a mark may be cut by the end of a piece
     assert peak < size / 4
-    assert max(pauses) < 0.5
+    assert len(pauses) > 100

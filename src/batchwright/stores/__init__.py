@@ -18,6 +18,9 @@ __all__ = ["MemoryStore", "SQLiteStore", "name_of", "open_store"]
 _FORMS = "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'memory://', or a store object"
 
 
+_METHODS = [name for name in vars(CheckpointStore) if not name.startswith("_")]
+
+
 def open_store(spec: str | os.PathLike[str] | CheckpointStore) -> CheckpointStore:
     """
     Return the store that *spec* names, not opened yet; a store object is returned as it is.
@@ -29,7 +32,8 @@ def open_store(spec: str | os.PathLike[str] | CheckpointStore) -> CheckpointStor
         return _named(spec)
     if isinstance(spec, os.PathLike):
         return SQLiteStore(Path(spec))
-    if isinstance(spec, CheckpointStore):
+    # By what it can do, so that a store may as well be a proxy that hands its calls on.
+    if all(callable(getattr(spec, name, None)) for name in _METHODS):
         return spec
     raise ConfigurationError(f"store is a {type(spec).__name__}; it takes {_FORMS}")
 
