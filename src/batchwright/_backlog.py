@@ -4,6 +4,7 @@ What waits to be sent, by the headers that items share: plain counts, no items.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,18 +16,32 @@ class Heap:
     """
     The waiting items of one header group.
 
-    `since`: when the oldest retry began to wait. `batch_only`: none of them fits a direct call.
+    `since`: when the oldest retry began to wait. `skip`: up to this `seq` none fits a direct call;
+    `batch_only`: none at all does.
     """
 
     fresh: int = 0
     again: int = 0
     since: float | None = None
     batch_only: bool = False
+    skip: int = -1
 
     @property
     def waiting(self) -> int:
         """Number of waiting items."""
         return self.fresh + self.again
+
+    def due(self, wait: float) -> float:
+        """Return when its retries have waited for *wait* seconds."""
+        return -math.inf if self.since is None else self.since + wait
+
+    def has_rested(self, now: float, backoff: float) -> bool:
+        """Tell whether something may leave: fresh items, or retries past their backoff."""
+        return self.fresh > 0 or now >= self.due(backoff)
+
+    def changed(self) -> None:
+        """Note that other items wait now: what fits is to be seen anew."""
+        self.batch_only, self.skip = False, -1
 
 
 @dataclass(slots=True)
@@ -60,13 +75,16 @@ class Backlog:
 
     def give_back(self, headers: str, count: int) -> None:
         """Note that *count* items wait again because their shard was certainly not taken."""
-        self.heaps.setdefault(headers, Heap()).fresh += count
+        heap = self.heaps.setdefault(headers, Heap())
+        heap.fresh += count
+        heap.changed()
 
     def retry(self, headers: str, count: int, now: float) -> None:
         """Note that *count* items wait for another try."""
         if count:
             heap = self.heaps.setdefault(headers, Heap())
             heap.again += count
+            heap.changed()
             heap.since = now if heap.since is None else heap.since
 
     def groups(self) -> Mapping[str, Heap]:

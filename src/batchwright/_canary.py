@@ -12,12 +12,14 @@ from collections.abc import Sequence
 import orjson
 
 from batchwright._api import CallFailed
+from batchwright._context import RunContext
 from batchwright._faults import Failure, Fault, classify
 from batchwright._json import load_json
+from batchwright._judge import judge_settlements
 from batchwright._org import OrgLink
-from batchwright._sync import answer_of, needs_stream
+from batchwright._sync import answer_of, message_in, needs_stream
 from batchwright.errors import CanaryFailed
-from batchwright.store import NewItem, Settlement
+from batchwright.store import ItemState, Member, NewItem, Settlement
 
 #: Waves of more items than this are tried by a canary first.
 ABOVE = 1_000
@@ -44,10 +46,34 @@ async def try_shapes(org: OrgLink, firsts: Sequence[NewItem], items: int) -> lis
             if _is_items_fault(failed.failure):
                 raise CanaryFailed(first.id, first.model, str(failed.failure), items) from None
             continue
-        message = load_json(reply.body)
+        message = message_in(reply.body)
+        if message is None:
+            continue
         # In a run without items before it, positions are the places in the store as well.
         answers.append(answer_of(first.position, org.label, reply.body.strip(), message))
     return answers
+
+
+async def settle_answers(
+    ctx: RunContext, firsts: Sequence[NewItem], answers: Sequence[Settlement]
+) -> None:
+    """Make the canary's answers count, judged like any others."""
+    members = {first.position: _member(first) for first in firsts}
+    judged = await judge_settlements(ctx, members, answers)
+    await ctx.settle(None, judged, members)
+
+
+def _member(first: NewItem) -> Member:
+    return Member(
+        seq=first.position,
+        id=first.id,
+        custom_id=first.custom_id,
+        state=ItemState.PENDING,
+        attempts=0,
+        used=0,
+        shard=None,
+        metadata=None if first.metadata is None else load_json(first.metadata),
+    )
 
 
 def _is_items_fault(failure: Failure) -> bool:

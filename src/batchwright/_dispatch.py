@@ -20,14 +20,16 @@ from batchwright._org import OrgLink
 from batchwright._sync import SyncPool
 from batchwright._terms import PolicyTerms, terms_of
 from batchwright.config import SyncLimits
-from batchwright.events import SwitchDecided, WaveLooksWedged
+from batchwright.events import PolicyBroke, SwitchDecided, WaveLooksWedged
 from batchwright.policy import (
     ALARM_WINDOW,
     AdaptivePolicy,
     BatchOnly,
     DispatchPolicy,
+    Stay,
     Switch,
     SyncOnly,
+    Verdict,
     WaveSnapshot,
     looks_wedged,
 )
@@ -137,9 +139,13 @@ class Dispatch:
 
     async def ask(self, snapshot: WaveSnapshot, *, wished: bool) -> None:
         """Ask the policy, once per tick; act when its verdict has held."""
-        verdict = self._policy.decide(snapshot)
-        if self.may_switch and self.decision is None and self._nobody_makes_batches():
-            await self._decide(Switch("no account may make batches"), snapshot)
+        verdict = self._verdict(snapshot)
+        if self._nobody_makes_batches() and self.is_undecided():
+            everything = Switch("no account may make batches")
+            if self.decision is None:
+                await self._decide(everything, snapshot)
+            else:
+                await self._grow(everything, snapshot)
             return
         self._alarm(snapshot, verdict)
         if wished:
@@ -154,6 +160,14 @@ class Dispatch:
             self._agreed += 1
             if snapshot.moment == "start" or self._agreed >= self._terms.confirmations:
                 await self._decide(verdict, snapshot)
+
+    def _verdict(self, snapshot: WaveSnapshot) -> Verdict:
+        """Ask the policy; one that breaks changes nothing."""
+        try:
+            return self._policy.decide(snapshot)
+        except Exception as error:
+            self._ctx.emit(PolicyBroke(run_id=self._ctx.run_id, error=repr(error)))
+            return Stay(f"the policy broke: {error!r}")
 
     def _nobody_makes_batches(self) -> bool:
         open_orgs = [org for org in self._ctx.orgs.values() if org.stop is None]
@@ -237,11 +251,14 @@ class Dispatch:
         free = [org for org in orgs if claims[org.label] < CLAIMS]
         return min(free, key=lambda org: claims[org.label], default=None)
 
-    def fitting(self, items: Sequence[Pending]) -> tuple[list[Pending], list[Pending]]:
-        """Return those of *items* that a direct call takes, and those too large for it."""
+    def fitting(self, items: Sequence[Pending]) -> list[Pending]:
+        """Return those of *items* that are not too large for a direct call, as many as may go."""
         most = self._limits.max_bytes
-        fit = [item for item in items if item.size <= most]
-        return fit[: self.left], [item for item in items if item.size > most]
+        return [item for item in items if item.size <= most][: self.left]
+
+    def is_undecided(self) -> bool:
+        """Tell whether the policy may still move items that no account makes batches of."""
+        return self.may_switch and (self.decision is None or self.decision.share < 1.0)
 
     def claim(self, shard: Shard) -> None:
         """Note that a shard's items are asked directly."""

@@ -194,7 +194,7 @@ class SdkGateway:
         """Ask over the connections of the SDK's transport, past the layers above it."""
         with self._translated("message"):
             answer = await self._express.post(body, headers, MESSAGE_TIMEOUT)
-        if answer.status >= 400:
+        if answer.status != 200:
             body_told, text = _error_body(answer.body)
             failure = failure_of_status("message", answer.status, answer.headers, body_told, text)
             raise CallFailed(self._scrubbed(failure))
@@ -203,6 +203,8 @@ class SdkGateway:
     async def _streamed(self, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Ask through the SDK's own streaming helper, which puts the message together."""
         params = load_json(body)
+        # The body's own word on streaming would override that of the helper.
+        params.pop("stream", None)
         with self._translated("message"):
             async with self._client.messages.stream(
                 model=params["model"],

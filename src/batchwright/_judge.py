@@ -67,18 +67,27 @@ async def judge_settlements(
     """Return *settlements* with every answer judged; the others pass unchanged."""
     if ctx.judge is None:
         return list(settlements)
-    judged = list(settlements)
+    # Kept for another judgement until it is judged: a validator may be cancelled from within.
+    judged = [
+        _unjudged(said) if said.state is ItemState.SUCCEEDED else said for said in settlements
+    ]
     limiter = anyio.CapacityLimiter(CONCURRENCY)
 
     async def one(place: int) -> None:
         async with limiter:
-            judged[place] = await judge_one(ctx, members[judged[place].seq], judged[place])
+            answer = settlements[place]
+            judged[place] = await judge_one(ctx, members[answer.seq], answer)
 
     async with anyio.create_task_group() as tasks:
         for place, settlement in enumerate(settlements):
             if settlement.state is ItemState.SUCCEEDED:
                 tasks.start_soon(one, place)
     return judged
+
+
+def _unjudged(answer: Settlement) -> Settlement:
+    kept = ItemError(type="validator", message="validate was cancelled before it had judged")
+    return replace(answer, state=ItemState.UNRESOLVED, reason="validator", error=kept)
 
 
 async def judge_one(ctx: RunContext, member: Member, answer: Settlement) -> Settlement:

@@ -140,6 +140,8 @@ def tokens_of(message: Mapping[str, Any]) -> Tokens:
 def flag_of(message: Mapping[str, Any]) -> str:
     """Return `truncated`, `refused` or nothing: `succeeded` does not mean complete."""
     stop = message.get("stop_reason")
+    if not isinstance(stop, str):
+        return ""
     if stop in TRUNCATED_STOPS:
         return "truncated"
     return "refused" if stop == "refusal" else ""

@@ -65,6 +65,8 @@ class OrgLink:
         self.stop: Stop | None = None
         #: Set when the account may not even read: then its batches go on without us.
         self.shut = False
+        #: Creates in a row that got no answer and turned out never to have been made.
+        self.never_made = 0
         #: Set when the account may not make batches, while direct calls may still be open to it.
         self.no_batches = False
         #: Requests inside live batches, by our own books.

@@ -15,7 +15,7 @@ import anyio
 from batchwright import _lease
 from batchwright._api import Gateway
 from batchwright._backlog import Backlog
-from batchwright._canary import try_shapes
+from batchwright._canary import settle_answers, try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
 from batchwright._context import RunContext
@@ -85,8 +85,8 @@ class Session:
         """Read *items*, conduct a wave, return the result for the items passed."""
         async with self._owned() as lease:
             orgs = self._links()
-            intake = await self._ingest(items, lease, orgs)
-            done = await self._wave(lease, orgs, intake=intake)
+            ingest = await self._ingest(items, lease, orgs)
+            done = await self._wave(lease, orgs, intake=ingest.number)
             return await self._result(done, collect=collect)
 
     async def resume(
@@ -116,7 +116,7 @@ class Session:
         began = clock().monotonic()
         async with self._owned() as lease:
             orgs = self._links()
-            intake = await self._ingest(items, lease, orgs, canary=False)
+            intake = (await self._ingest(items, lease, orgs, canary=False)).number
             ctx = self._context(lease, orgs, None)
             await take_back_unsent(ctx)
             groups = await self._store.start_wave(lease, frozenset())
@@ -162,23 +162,26 @@ class Session:
         """Read *items*, conduct a wave, and hand over each outcome once."""
         async with self._owned() as lease:
             orgs = self._links()
-            intake = await self._ingest(items, lease, orgs)
-            handed: set[str] = set()
-            passed: set[str] = set()
+            ingest = await self._ingest(items, lease, orgs)
+            intake = ingest.number
+            info = await self._known()
+            # Others of the run may be carried along; only then must those passed be remembered.
+            passed: set[str] | None = set() if info.items != ingest.passed else None
 
             async def hand(outcomes: Sequence[Outcome]) -> None:
-                news = [o for o in outcomes if o.id in passed and o.id not in handed]
-                handed.update(o.id for o in news)
-                await deliver(news)
+                await deliver([o for o in outcomes if passed is None or o.id in passed])
 
             async for row in pages(self._store, self._run_id, intake=intake):
-                passed.add(row.outcome.id)
+                if passed is not None:
+                    passed.add(row.outcome.id)
                 if row.outcome.status != "unresolved":
-                    await hand([row.outcome])
+                    await deliver([row.outcome])
             done = await self._wave(lease, orgs, intake=intake, deliver=hand)
             reason = _open_reason(done.stopped)
             async for row in pages(self._store, self._run_id, intake=intake):
-                await hand([told(row, reason)])
+                # What became final in the wave was handed over when it did.
+                if row.outcome.status == "unresolved":
+                    await deliver([told(row, reason)])
 
     async def wish(self, name: str) -> None:
         """Leave a wish for whoever owns the run, this process or another one."""
@@ -262,8 +265,8 @@ class Session:
 
     async def _ingest(
         self, items: Items, lease: Lease, orgs: Mapping[str, OrgLink], *, canary: bool = True
-    ) -> int:
-        """Read the items into the store; return the number of the intake."""
+    ) -> Ingest:
+        """Read the items into the store."""
         rules = IntakeRules(
             run_id=self._run_id,
             max_bytes=self._options.limits.max_bytes,
@@ -281,8 +284,8 @@ class Session:
 
         await ingest.run(items, before, approve)
         if answers:
-            await self._store.settle(lease, None, answers)
-        return ingest.number
+            await settle_answers(self._context(lease, orgs, None), ingest.firsts, answers)
+        return ingest
 
     # -- the wave -----------------------------------------------------------------------------
 
@@ -300,8 +303,9 @@ class Session:
         began = clock().monotonic()
         ctx = self._context(lease, orgs, deliver)
         await take_back_unsent(ctx)
-        groups = await self._store.start_wave(lease, resubmit)
+        # First what was answered already: what is refused then waits with the others.
         await judge_again(ctx)
+        groups = await self._store.start_wave(lease, resubmit)
         if cancel:
             await cancel_waiting(ctx)
             groups = []
@@ -320,6 +324,9 @@ class Session:
         except BaseException as error:
             await self._interrupted(error)
             raise _only(error) from None
+        if cancel:
+            # What came back meanwhile, to be tried again, is not: the run has ended.
+            await cancel_waiting(ctx)
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
         await self._finished(clock().monotonic() - began)
         return _Done(stopped, intake)

@@ -210,6 +210,10 @@ class Settling:
     async def _absent(self) -> Shard:
         """Let the items wait again, uncharged: the server never had them."""
         self._tell("never made", None)
+        self._org.never_made += 1
+        if self._org.never_made >= self._ctx.retry.call_attempts:
+            text = f"{self._org.never_made} creates in a row got no answer and made no batch"
+            self._ctx.halt(self._org, "interrupted", f"{text}; look at the network or the proxy")
         members = await self._ctx.store.read_members(self._ctx.run_id, self._shard.number)
         back = [
             Settlement(seq=m.seq, state=ItemState.PENDING, charge=0)

@@ -43,6 +43,10 @@ class Submission:
         #: Parts to send as shards of their own: the halves of a body with a bad item in it.
         self.parts: Sequence[Sequence[int]] = ()
 
+    def _is_stopped(self) -> bool:
+        """Tell whether this shard is not to be sent after all."""
+        return self._org.no_batches or self._leaves or self._org.stop is not None
+
     @property
     def _leaves(self) -> bool:
         """Whether its items are to go directly now; what is sent since fits only a batch."""
@@ -52,18 +56,19 @@ class Submission:
         """Return the shard LIVE, DONE with its items waiting again, or SENDING: in doubt."""
         while self._shard.state is ShardState.PLANNED:
             await self._org.gate.turn()
-            if self._org.no_batches or self._leaves:
-                return await self._give_back("stopped", None)
-            if self._org.stop is not None:
-                return await self._give_back("stopped", self._org.stop.reason)
+            if self._is_stopped():
+                # It may have been let through as the probe: the next one must not wait for it.
+                self._org.gate.leave()
+                stop = self._org.stop
+                return await self._give_back("stopped", stop.reason if stop else None)
             await self._attempt()
         return self._shard
 
     async def _attempt(self) -> None:
         # Shielded from here to the recorded id: an interruption waits for the one answer that
         # tells whether this batch exists.
-        await self._intend()
         try:
+            await self._intend()
             with anyio.CancelScope(shield=True):
                 batch = await self._create()
                 await self._record(batch)
@@ -112,6 +117,7 @@ class Submission:
             facts={"workspace": self._org.workspace},
         )
         self._org.gate.open()
+        self._org.never_made = 0
         if self._org.full_at is not None:
             self._org.full_at = max(self._org.full_at, self._org.queued + self._shard.count)
         self._ctx.emit(
@@ -167,7 +173,10 @@ class Submission:
         retry = self._ctx.retry
         others_live = self._org.queued > 0 and fault is Fault.BUSY
         hours = (failure.retry_after or 0.0) > PARK_ABOVE
-        if self._leaves:
+        if others_live:
+            # A full queue is no failure of the create, however long it lasts.
+            self._tries = 1
+        if self._is_stopped():
             self._org.gate.leave()
             return
         if hours or (self._tries >= retry.call_attempts and not others_live):

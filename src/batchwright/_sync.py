@@ -64,6 +64,7 @@ class _Job:
     headers: Mapping[str, str]
     outbox: list[Settlement] = field(default_factory=list)
     filled: anyio.Event = field(default_factory=anyio.Event)
+    asked: int = 0
     asked_all: bool = False
 
 
@@ -97,18 +98,23 @@ class SyncPool:
                 scope.deadline = anyio.current_time() + LINGER
             self.window.wake()
 
-    async def carry(self, shard: Shard) -> Shard:
-        """Ask every item of *shard*; return it DONE, or as it was where it was interrupted."""
+    async def carry(self, shard: Shard) -> tuple[Shard, int]:
+        """
+        Ask every item of *shard*.
+
+        Return it DONE, or as it was where it was interrupted, and how many of its items were not
+        asked and wait again.
+        """
         with anyio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)
             try:
-                shard = await self._work(shard)
+                shard, unasked = await self._work(shard)
             finally:
                 self._scopes.discard(scope)
         await checkpoint()
-        return shard
+        return shard, unasked
 
-    async def _work(self, shard: Shard) -> Shard:
+    async def _work(self, shard: Shard) -> tuple[Shard, int]:
         self._began = clock().monotonic() if self._began is None else self._began
         members = await self._ctx.store.read_members(self._ctx.run_id, shard.number)
         headers = orjson.loads(shard.headers) if shard.headers else {}
@@ -118,10 +124,12 @@ class SyncPool:
             await self._ask_all(job)
             job.asked_all = True
             job.filled.set()
+        unasked = shard.count - job.asked
         if self._stopping:
-            return shard
+            return shard, unasked
         rest = Rest(state=ItemState.PENDING)
-        return await self._ctx.move(shard, ShardState.DONE, reason="sync", rest=rest)
+        done = await self._ctx.move(shard, ShardState.DONE, reason="sync", rest=rest)
+        return done, unasked
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -160,6 +168,7 @@ class SyncPool:
                 if self._is_open() and member.shard == job.shard.number:
                     settlement = await self._ask(job, body, member)
                     if settlement is not None:
+                        job.asked += 1
                         job.outbox.append(settlement)
                         job.filled.set()
 
@@ -173,6 +182,8 @@ class SyncPool:
                 if not self._is_open():
                     return None
                 await self._spend()
+                # Who was stopped and succeeded meanwhile would ask what is answered already.
+                await self._ctx.stay_owner()
                 answer = await self._call(body, job.headers)
             except CallFailed as failed:
                 failure = failed.failure
@@ -186,7 +197,9 @@ class SyncPool:
                 return self._final(member, failure, fault)
             # Refused while others got through: the pool was too wide; the item had no part in it.
             tries += not (fault is Fault.BUSY and self.window.successes > before)
-            if tries >= self._ctx.retry.call_attempts or self._parked(failure):
+            if self._parked(failure):
+                return None
+            if tries >= self._ctx.retry.call_attempts:
                 return self._failed(member, failure, ItemState.PENDING, failure.type or "no_answer")
             await self._back_off(failure, fault, tries)
 
@@ -213,11 +226,8 @@ class SyncPool:
         stream = needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
         self._org.time.learn(reply.server_time, clock().awake())
-        try:
-            message = load_json(reply.body)
-        except ValueError:
-            message = None
-        if not isinstance(message, dict):
+        message = message_in(reply.body)
+        if message is None:
             text = f"an answer that is no message ({len(reply.body)} bytes)"
             raise CallFailed(Failure(call="message", status=200, message=text))
         return _Answer(reply.body.strip(), message)
@@ -266,31 +276,40 @@ class SyncPool:
 
     async def _write(self, job: _Job) -> None:
         """Write what has come, together, until everything was asked and nothing is left."""
-        while not (job.asked_all and not job.outbox):
-            if not job.outbox:
-                await job.filled.wait()
-                job.filled = anyio.Event()
-                continue
-            group, job.outbox = job.outbox[:GROUP], job.outbox[GROUP:]
-            judged = await judge_settlements(self._ctx, job.members, group)
-            settled = await self._ctx.settle(job.shard, judged, job.members)
-            applied = [
-                said.state for said, what in zip(judged, settled, strict=True) if what == "applied"
-            ]
-            self._ctx.emit(
-                ItemsMerged(
-                    run_id=self._ctx.run_id,
-                    shard=job.shard.number,
-                    batch_id=None,
-                    succeeded=applied.count(ItemState.SUCCEEDED),
-                    quarantined=applied.count(ItemState.QUARANTINED),
-                    rejected=applied.count(ItemState.REJECTED),
-                    unresolved=applied.count(ItemState.UNRESOLVED),
-                    again=applied.count(ItemState.PENDING),
-                    late=sum(what == "late" for what in settled),
-                )
+        try:
+            while not (job.asked_all and not job.outbox):
+                if job.outbox:
+                    await self._write_group(job)
+                else:
+                    await job.filled.wait()
+                    job.filled = anyio.Event()
+        finally:
+            # Paid for: also where the time to linger is over, what has come is kept.
+            with anyio.CancelScope(shield=True):
+                while job.outbox:
+                    await self._write_group(job)
+
+    async def _write_group(self, job: _Job) -> None:
+        group, job.outbox = job.outbox[:GROUP], job.outbox[GROUP:]
+        judged = await judge_settlements(self._ctx, job.members, group)
+        settled = await self._ctx.settle(job.shard, judged, job.members)
+        applied = [
+            said.state for said, what in zip(judged, settled, strict=True) if what == "applied"
+        ]
+        self._ctx.emit(
+            ItemsMerged(
+                run_id=self._ctx.run_id,
+                shard=job.shard.number,
+                batch_id=None,
+                succeeded=applied.count(ItemState.SUCCEEDED),
+                quarantined=applied.count(ItemState.QUARANTINED),
+                rejected=applied.count(ItemState.REJECTED),
+                unresolved=applied.count(ItemState.UNRESOLVED),
+                again=applied.count(ItemState.PENDING),
+                late=sum(what == "late" for what in settled),
             )
-            self._ctx.wake()
+        )
+        self._ctx.wake()
 
 
 def answer_of(seq: int, org: str, raw: bytes, message: Mapping[str, Any]) -> Settlement:
@@ -307,11 +326,22 @@ def answer_of(seq: int, org: str, raw: bytes, message: Mapping[str, Any]) -> Set
     )
 
 
+def message_in(body: bytes) -> dict[str, Any] | None:
+    """Return the message that *body* holds, or `None` where it is none, whatever its status."""
+    try:
+        message = load_json(body)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and message.get("type") == "message" else None
+
+
 def needs_stream(body: bytes) -> bool:
     """Tell whether the item asks for so many tokens that its answer must be streamed."""
     # The bytes are looked at before they are parsed: few items ask for that much.
     place = body.find(_ASKED_TOKENS)
-    digits = body[place + len(_ASKED_TOKENS) : place + len(_ASKED_TOKENS) + 7]
-    if place < 0 or sum(48 <= digit <= 57 for digit in digits) < 5:
-        return False
-    return int(orjson.loads(body)["max_tokens"]) > STREAM_ABOVE_TOKENS
+    while place >= 0:
+        digits = body[place + len(_ASKED_TOKENS) : place + len(_ASKED_TOKENS) + 7]
+        if sum(48 <= digit <= 57 for digit in digits) >= 5:
+            return int(orjson.loads(body)["max_tokens"]) > STREAM_ABOVE_TOKENS
+        place = body.find(_ASKED_TOKENS, place + 1)
+    return False

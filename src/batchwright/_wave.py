@@ -5,7 +5,6 @@ policy, and ends when nothing is under way and nothing can be sent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,6 +93,8 @@ class Wave:
         await self._dispatch.finish()
         await self._tell_progress(force=True)
         stops = [org.stop for org in self._ctx.orgs.values() if org.stop is not None]
+        if not stops and self._backlog.waiting and not self._cancel:
+            stops.append(Stop("account", "no account may make batches, and these fit nothing else"))
         return WaveEnd(tuple(stops))
 
     async def _restore(self) -> None:
@@ -130,7 +131,18 @@ class Wave:
 
     def _can_send(self) -> bool:
         """Tell whether something waits that may still leave in this wave."""
-        return not self._cancel and self._backlog.waiting > 0 and self._open_orgs() != []
+        if self._cancel:
+            return False
+        return any(self._has_path(*group) for group in self._backlog.groups().items())
+
+    def _has_path(self, headers: str, heap: Heap) -> bool:
+        """Tell whether items of a group may still leave by either path."""
+        orgs = self._open_orgs()
+        if not orgs or any(not org.no_batches for org in orgs):
+            return bool(orgs)
+        return self._dispatch.is_undecided() or (
+            self._dispatch.takes(headers) and not heap.batch_only
+        )
 
     def _open_orgs(self) -> list[OrgLink]:
         return [org for org in self._ctx.orgs.values() if org.stop is None]
@@ -139,17 +151,11 @@ class Wave:
         """Return the seconds until something may be due even if nothing changes."""
         interval = self._ctx.polling.interval
         now = clock().monotonic()
-        dues = [self._due(heap) - now for heap in self._backlog.groups().values()]
+        alone = not self._ctx.active or self._dispatch.decision is not None
+        wait = self._ctx.retry.backoff if alone else GATHER_INTERVALS * interval
+        dues = [heap.due(wait) - now for heap in self._backlog.groups().values()]
         # What is overdue is held back for another reason, whose end will wake us.
         return min([interval, *(due for due in dues if due > 0)])
-
-    def _due(self, heap: Heap) -> float:
-        """Return when the retries of a group leave at the latest, or as soon as nothing is live."""
-        if heap.since is None:
-            return -math.inf
-        alone = not self._ctx.active or self._dispatch.decision is not None
-        wait = self._ctx.retry.backoff if alone else GATHER_INTERVALS * self._ctx.polling.interval
-        return heap.since + wait
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -162,13 +168,15 @@ class Wave:
         orgs = [org for org in self._open_orgs() if not org.no_batches]
         if not orgs or not self._has_room():
             return False
-        org = min(orgs, key=self._load)
-        for headers, heap in self._backlog.groups().items():
-            if self._dispatch.takes(headers) and not heap.batch_only:
-                continue
-            if leaves_now(self._waiting(heap)):
+        # One org without room, or one group that is held back, does not hold up the others.
+        for org in sorted(orgs, key=self._load):
+            for headers, heap in self._backlog.groups().items():
+                direct = self._dispatch.takes(headers) and not heap.batch_only
+                if direct or not leaves_now(self._waiting(heap)):
+                    continue
                 async with self._planning:
-                    return await self._plan(tasks, org, headers, heap)
+                    if await self._plan(tasks, org, headers, heap):
+                        return True
         return False
 
     async def _claim_next(self, tasks: TaskGroup) -> bool:
@@ -176,27 +184,25 @@ class Wave:
         org = self._dispatch.org_for(self._open_orgs())
         if org is None:
             return False
+        now, backoff = clock().monotonic(), self._ctx.retry.backoff
         for headers, heap in self._backlog.groups().items():
-            if self._dispatch.takes(headers) and not heap.batch_only and self._has_rested(heap):
+            direct = self._dispatch.takes(headers) and not heap.batch_only
+            if direct and heap.has_rested(now, backoff):
                 async with self._planning:
-                    return await self._claim(tasks, org, headers)
+                    return await self._claim(tasks, org, headers, heap)
         return False
 
-    def _has_rested(self, heap: Heap) -> bool:
-        """Tell whether the retries of a group have waited out their backoff."""
-        waited = clock().monotonic() - heap.since if heap.since is not None else math.inf
-        return heap.fresh > 0 or waited >= self._ctx.retry.backoff
-
-    async def _claim(self, tasks: TaskGroup, org: OrgLink, headers: str) -> bool:
-        items = await self._ctx.store.read_pending(self._ctx.run_id, headers, -1, CLAIM)
-        if not items:
+    async def _claim(self, tasks: TaskGroup, org: OrgLink, headers: str, heap: Heap) -> bool:
+        items = await self._ctx.store.read_pending(self._ctx.run_id, headers, heap.skip, CLAIM)
+        if not items and heap.skip < 0:
             self._backlog.emptied(headers)
             return True
-        fit, large = self._dispatch.fitting(items)
+        fit = self._dispatch.fitting(items)
         if not fit:
-            # Too large for a direct call, all of them: they stay on the batch path.
-            self._backlog.heaps[headers].batch_only = bool(large)
-            return bool(large)
+            # Too large for a direct call, so far or all of them: those stay on the batch path.
+            heap.skip = items[-1].seq if items else heap.skip
+            heap.batch_only = not items
+            return True
         size = body_size(len(fit), sum(item.size for item in fit))
         piece = Cut(tuple(item.seq for item in fit), size)
         shard = await self._plan_cut(org, headers, piece)
@@ -322,10 +328,11 @@ class Wave:
                 await self._ask_directly(shard)
                 return
             shard, parts = await self._carrier.carry(shard)
+            if came_back(shard):
+                count = sum(map(len, parts)) if parts else shard.count
+                self._backlog.give_back(shard.headers, count)
             for seqs in parts:
                 await self._send_part(tasks, shard, seqs)
-            if came_back(shard) and not parts:
-                self._backlog.give_back(shard.headers, shard.count)
         finally:
             # Counted off only here: the parts are part of what is under way.
             self._running -= 1
@@ -333,7 +340,9 @@ class Wave:
 
     async def _ask_directly(self, shard: Shard) -> None:
         try:
-            await self._dispatch.pools[shard.org].carry(shard)
+            _, unasked = await self._dispatch.pools[shard.org].carry(shard)
+            self._backlog.give_back(shard.headers, unasked)
+            self._dispatch.came_back(shard, unasked)
         finally:
             del self._ctx.active[shard.number]
             self._dispatch.shards.discard(shard.number)
@@ -346,7 +355,6 @@ class Wave:
             if found:
                 size = body_size(len(found), sum(item.size for item in found))
                 piece = Cut(tuple(item.seq for item in found), size)
-                self._backlog.give_back(parent.headers, piece.count)
                 await self._start_cut(tasks, org, parent.headers, piece)
 
     async def _still_waiting(self, headers: str, seqs: Sequence[int]) -> list[Pending]:

@@ -292,6 +292,13 @@ class ValidatorBroke(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyBroke(Event):
+    """The caller's policy raised; it is taken to stay, and asked again at the next tick."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaveLooksWedged(Event):
     """No sub-batch has ended for long; what that means is the policy's and the reader's call."""
 

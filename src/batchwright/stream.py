@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Self
 
@@ -29,6 +28,7 @@ class OutcomeStream(AsyncIterator[Outcome]):
         self._drive = drive
         self._task: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[Outcome | None] | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         """Return itself; leaving the block stops the run."""
@@ -41,37 +41,48 @@ class OutcomeStream(AsyncIterator[Outcome]):
         return self
 
     async def __anext__(self) -> Outcome:
+        if self._closed:
+            raise StopAsyncIteration
         if self._queue is None:
             self._queue = asyncio.Queue(BUFFER)
             self._task = asyncio.create_task(self._work(self._queue))
         outcome = await self._queue.get()
         if outcome is not None:
             return outcome
-        await self._queue.put(None)
+        self._closed = True
         assert self._task is not None
         await self._task
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """Stop the run, if it still runs, with its state saved."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        self._closed = True
+        if self._task is None:
+            return
+        self._drain()
+        self._task.cancel()
+        # Waited for and not awaited: its being cancelled is not ours, ours is passed on.
+        await asyncio.wait([self._task])
+        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+            raise error
+
+    def _drain(self) -> None:
+        """Read the queue empty, so that nobody waits for a reader who has gone."""
+        assert self._queue is not None
+        while not self._queue.empty():
+            self._queue.get_nowait()
 
     async def _work(self, queue: asyncio.Queue[Outcome | None]) -> None:
         async def deliver(outcomes: Sequence[Outcome]) -> None:
             for outcome in outcomes:
+                if self._closed:
+                    return
                 await queue.put(outcome)
 
         try:
             await self._drive(deliver)
         finally:
-            # The reader must learn of the end; a full queue is read empty before.
-            self._end(queue)
-
-    def _end(self, queue: asyncio.Queue[Outcome | None]) -> None:
-        with contextlib.suppress(asyncio.QueueFull):
-            queue.put_nowait(None)
-            return
-        self._waker = asyncio.ensure_future(queue.put(None))
+            # The reader must learn of the end; while he reads, a full queue empties.
+            if self._closed:
+                self._drain()
+            await queue.put(None)

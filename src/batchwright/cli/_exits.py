@@ -44,7 +44,9 @@ def exit_of(result: RunResult) -> Exit:
     """Return the exit status of a wave that returned."""
     if result.complete:
         return Exit.DONE
-    if any(reason == "account" for reason, _ in result.stopped):
+    # One stopped account among several matters only where it left something undone.
+    stopped = any(reason == "account" for reason, _ in result.stopped)
+    if stopped and result.reasons().get("account", 0) + result.reasons().get("interrupted", 0):
         return Exit.ACCOUNT
     return Exit.INCOMPLETE
 

@@ -107,6 +107,10 @@ def _validator(event: events.ValidatorBroke) -> str:
     return f"validate broke on item {event.item!r}, its answer is kept: {event.error}"
 
 
+def _policy(event: events.PolicyBroke) -> str:
+    return f"the policy broke and is taken to stay: {event.error}"
+
+
 def _wedged(event: events.WaveLooksWedged) -> str:
     return (
         f"no sub-batch has ended for {span(event.quiet_for)}, {event.live} are out, "
@@ -160,6 +164,7 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.ShardFailed: _failed,
     events.OrgPaused: _paused,
     events.ValidatorBroke: _validator,
+    events.PolicyBroke: _policy,
     events.WaveLooksWedged: _wedged,
     events.SwitchDecided: _switched,
 }

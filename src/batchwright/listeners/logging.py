@@ -26,6 +26,7 @@ _LOUD = (
     events.BatchSkipped,
     events.OrgPaused,
     events.ValidatorBroke,
+    events.PolicyBroke,
     events.WaveLooksWedged,
     events.RunInterrupted,
 )
