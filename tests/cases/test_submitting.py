@@ -53,6 +53,11 @@ from batchwright.testing import simulate
 CHILD = Path(__file__).parents[1] / "runs" / "child.py"
 
 
+#: World seconds per real second where the time of a create matters: at this pace a machine has to
+#: stall for more than a second before a lost create falls out of the window it is looked for in.
+CALM = 600.0
+
+
 # -- C01: the create was accepted but its answer was lost --------------------------------------
 
 LOST = {
@@ -65,12 +70,15 @@ LOST = {
 
 
 @pytest.mark.parametrize("kind", LOST)
-@pytest.mark.parametrize("duration", [60.0, 20_000.0])
+@pytest.mark.parametrize("duration", [60.0, 900.0])
 async def test_c01_a_lost_answer_is_looked_up_and_never_repeated(kind, duration):
     """Creates stay 1: found by window and count, proved by its first line, each item once."""
     heard = Heard()
     settings = WorldSettings(duration=(duration, duration))
-    async with simulate(settings=settings) as sim, runner_on(sim, on_event=heard) as runner:
+    async with (
+        simulate(settings=settings, speed=CALM) as sim,
+        runner_on(sim, on_event=heard) as runner,
+    ):
         sim.on("create", LOST[kind], times=1)
         result = await runner.run(items(3))
 
@@ -85,7 +93,7 @@ async def test_c01_a_lost_answer_is_looked_up_and_never_repeated(kind, duration)
 async def test_c01_silence_until_the_time_limit(monkeypatch):
     """A create that is never answered is unknown after its total time limit."""
     monkeypatch.setattr("batchwright._gateway.CREATE_TIMEOUT", 0.05)
-    async with simulate() as sim, runner_on(sim) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim) as runner:
         sim.on("create", Hang(), times=1)
         result = await runner.run(items(3))
 
@@ -96,7 +104,7 @@ async def test_c01_silence_until_the_time_limit(monkeypatch):
 async def test_c01_a_refused_connection_is_simply_tried_again():
     """Control: not a byte left, so nothing is unknown and nothing is looked up."""
     heard = Heard()
-    async with simulate() as sim, runner_on(sim, on_event=heard) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim, on_event=heard) as runner:
         async with sim.down():
             task = asyncio.create_task(runner.run(items(3)))
             while not heard.of(CallRetried):
@@ -111,7 +119,7 @@ async def test_c01_a_refused_connection_is_simply_tried_again():
 async def test_c01_a_create_that_was_never_made_is_sent_after_the_lookup():
     """Lost on the way in: the list shows nothing, and goes on showing nothing: then it is sent."""
     heard = Heard()
-    async with simulate() as sim, runner_on(sim, on_event=heard) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim, on_event=heard) as runner:
         sim.on("create", Drop("before"), times=1)
         result = await runner.run(items(3))
 
@@ -123,8 +131,8 @@ async def test_c01_a_create_that_was_never_made_is_sent_after_the_lookup():
 
 async def test_c01_a_batch_that_is_listed_late_is_still_found():
     """Read-after-write is not immediate: absence is believed only after a while."""
-    settings = WorldSettings(visible_after=700.0, duration=(5_000, 5_000))
-    async with simulate(settings=settings) as sim, runner_on(sim) as runner:
+    settings = WorldSettings(visible_after=30.0, duration=(600, 600))
+    async with simulate(settings=settings, speed=CALM) as sim, runner_on(sim) as runner:
         sim.on("create", Drop("after"), times=1)
         result = await runner.run(items(3))
 
@@ -134,8 +142,8 @@ async def test_c01_a_batch_that_is_listed_late_is_still_found():
 
 async def test_c01_strangers_of_the_same_size_are_told_apart_by_their_first_line():
     """A colleague's batch of the same count at the same time is no answer to our question."""
-    settings = WorldSettings(duration=(3_000, 3_000))
-    async with simulate(settings=settings) as sim:
+    settings = WorldSettings(duration=(600, 600))
+    async with simulate(settings=settings, speed=CALM) as sim:
         async with anthropic.AsyncAnthropic(**sim.client_options()) as colleague:
             async with runner_on(sim) as runner:
 
@@ -158,8 +166,8 @@ async def test_c01_strangers_of_the_same_size_are_told_apart_by_their_first_line
 async def test_c01_a_stranger_alone_is_not_mistaken_for_ours():
     """Adopted by count and time, disproved by its first line: then ours is sent."""
     heard = Heard()
-    settings = WorldSettings(duration=(3_000, 3_000))
-    async with simulate(settings=settings) as sim:
+    settings = WorldSettings(duration=(600, 600))
+    async with simulate(settings=settings, speed=CALM) as sim:
         async with anthropic.AsyncAnthropic(**sim.client_options()) as colleague:
             async with runner_on(sim, on_event=heard) as runner:
                 sim.on("create", Drop("before"), times=1)
@@ -180,9 +188,9 @@ async def test_c01_a_stranger_alone_is_not_mistaken_for_ours():
 
 async def test_c01_several_lost_creates_are_each_found():
     """Shards that are under way together have different sizes, so that each can be found."""
-    settings = WorldSettings(duration=(3_000, 9_000))
+    settings = WorldSettings(duration=(300, 900))
     async with (
-        simulate(settings=settings) as sim,
+        simulate(settings=settings, speed=CALM) as sim,
         runner_on(sim, limits=ShardLimits(max_requests=12)) as runner,
     ):
         sim.on("create", [None, Drop("after"), Drop("after"), Drop("after")])
@@ -194,9 +202,9 @@ async def test_c01_several_lost_creates_are_each_found():
 
 async def test_c01_own_lost_creates_of_equal_size_are_proved_by_their_lines():
     """Where sizes cannot differ the first result line decides which is which."""
-    settings = WorldSettings(duration=(3_000, 9_000))
+    settings = WorldSettings(duration=(300, 900))
     async with (
-        simulate(settings=settings) as sim,
+        simulate(settings=settings, speed=CALM) as sim,
         runner_on(sim, limits=ShardLimits(max_requests=5)) as runner,
     ):
         sim.on("create", [None, Drop("after"), Drop("after")])
@@ -210,7 +218,7 @@ async def test_c01_own_lost_creates_of_equal_size_are_proved_by_their_lines():
 async def test_c01_what_cannot_be_decided_is_held_and_looked_at_again():
     """The list is down: the items are held with the reason, and the next call finds the batch."""
     heard = Heard()
-    async with simulate() as sim, runner_on(sim, on_event=heard) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim, on_event=heard) as runner:
         sim.on("create", Drop("after"), times=1)
         rule = sim.on("list", lambda call: Error(500) if sim.creates else None)
         result = await runner.run(items(3))
@@ -228,8 +236,8 @@ async def test_c01_what_cannot_be_decided_is_held_and_looked_at_again():
 async def test_c01_a_page_without_batches_is_not_the_end_of_the_list():
     """More is said to follow: what stands behind it was not seen, and is not absent."""
     empty = Respond(200, {"data": [], "has_more": True, "first_id": None, "last_id": None})
-    settings = WorldSettings(duration=(3_000, 3_000))
-    async with simulate(settings=settings) as sim, runner_on(sim) as runner:
+    settings = WorldSettings(duration=(600, 600))
+    async with simulate(settings=settings, speed=CALM) as sim, runner_on(sim) as runner:
         sim.on("create", Drop("after"), times=1)
         rule = sim.on("list", lambda call: empty if sim.creates else None)
         result = await runner.run(items(3))
@@ -243,7 +251,7 @@ async def test_c01_a_page_without_batches_is_not_the_end_of_the_list():
 
 async def test_c01_a_person_may_have_the_items_sent_anew():
     """On a person's word they are sent, and a late answer of the lost batch is waste, not a row."""
-    async with simulate() as sim, runner_on(sim) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim) as runner:
         sim.on("create", Drop("after"), times=1)
         rule = sim.on("list", lambda call: Error(500) if sim.creates else None)
         await runner.run(items(3))
@@ -260,7 +268,7 @@ async def test_c01_a_person_may_have_the_items_sent_anew():
 
 async def test_c01_a_person_may_name_the_batch():
     """Adopted on a person's word, and still proved by its first line; a wrong word does no harm."""
-    async with simulate() as sim, runner_on(sim) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim) as runner:
         sim.on("create", Drop("after"), times=1)
         rule = sim.on("list", lambda call: Error(500) if sim.creates else None)
         await runner.run(items(3))
@@ -276,7 +284,7 @@ async def test_c01_a_person_may_name_the_batch():
 
 async def test_c01_a_wrong_word_is_disproved():
     """A batch of somebody else, named by mistake, gives no answers and takes none."""
-    async with simulate() as sim, runner_on(sim) as runner:
+    async with simulate(speed=CALM) as sim, runner_on(sim) as runner:
         async with anthropic.AsyncAnthropic(**sim.client_options()) as other:
             request = {"custom_id": "x", "params": params("x")}
             stranger = await other.messages.batches.create(requests=[request] * 1)
@@ -307,7 +315,7 @@ def die_in_create(sim: Simulator, store: Path, *, registered: bool) -> None:
 @pytest.mark.parametrize("registered", [True, False])
 async def test_c02_killed_while_the_create_was_under_way(tmp_path, registered):
     """(a), (b): found where it exists, sent once where it does not; never two live batches."""
-    with Simulator(speed=12_000) as sim:
+    with Simulator(speed=CALM) as sim:
         await asyncio.to_thread(die_in_create, sim, tmp_path / "run.db", registered=registered)
         async with runner_on(sim, tmp_path / "run.db") as runner:
             result = await runner.run(items(5))
@@ -320,7 +328,7 @@ async def test_c02_killed_after_the_id_was_saved(tmp_path):
     """(c): no create, the batch is polled on."""
     from tests.runs.test_resume import kill_child_at
 
-    with Simulator(speed=2_000, settings=WorldSettings(duration=(1_000, 1_000))) as sim:
+    with Simulator(speed=CALM, settings=WorldSettings(duration=(600, 600))) as sim:
         await asyncio.to_thread(
             kill_child_at, sim, tmp_path / "run.db", "ShardSubmitted", count=5, shard=100
         )

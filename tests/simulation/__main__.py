@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--level", type=int, choices=(1, 2), default=1, help="2: below the real SDK")
     add("--store", choices=("memory", "sqlite"), default="memory")
     add("--successor", choices=("host", "elsewhere"), default="host")
+    add("--switch", choices=("", "progressive", "all"), default="", help="to direct calls")
     add("--planted", default="", help="name of a planted bug")
     add("--quiet", action="store_true", help="only the verdict, no trace")
     add("--shrink", action="store_true", help="make a failing run as small as it can be, first")
@@ -75,6 +76,7 @@ def _scenario(options: argparse.Namespace) -> Scenario:
         store=options.store,
         planted=options.planted,
         successor=options.successor,
+        switch=options.switch,
     )
 
 

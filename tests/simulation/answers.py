@@ -102,6 +102,16 @@ CREATE_AFTER: dict[str, Callable[[], Answer]] = {
     "garbled_create": lambda: odd(200),
     "edge_429": lambda: odd(429),
 }
+DIRECT_BEFORE: dict[str, Callable[[], Answer]] = {
+    "direct_429": lambda: refusal(429, "rate_limit_error", "slow down", 3.0),
+    "direct_529": lambda: refusal(529, "overloaded_error", "Overloaded"),
+    "direct_500": lambda: refusal(500, "api_error", "Internal server error"),
+    "direct_lost_before": lost,
+}
+DIRECT_AFTER: dict[str, Callable[[], Answer]] = {
+    "direct_lost": lost,
+    "direct_garbled": lambda: odd(200),
+}
 SIMPLE: dict[str | None, Callable[[], Answer]] = {
     "get_404": lambda: refusal(404, "not_found_error", "not found"),
     "get_500": lambda: refusal(500, "api_error", "Internal server error"),

@@ -176,6 +176,8 @@ def _key(name: str, bound: dict[str, Any]) -> dict[str, Any]:
         }
     if name == "settle":
         return {"number": bound.get("number")}
+    if name == "put_facts" and "switch" in bound["facts"]:
+        return {"switch": bound["facts"]["switch"] is not None}
     return {}
 
 

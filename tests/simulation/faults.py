@@ -52,6 +52,16 @@ CATALOGUE: dict[str, dict[str, float]] = {
     "store": {"store_busy": 0.01, "store_slow": 0.06},
 }
 
+#: Kinds of direct calls: drawn apart, since only runs with a switch have such calls.
+DIRECT: dict[str, float] = {
+    "direct_429": 0.12,
+    "direct_529": 0.08,
+    "direct_500": 0.1,
+    "direct_garbled": 0.05,
+    "direct_lost": 0.1,
+    "direct_lost_before": 0.1,
+}
+
 #: Kinds that hold for a whole run: the world is built with them.
 LASTING = (
     "bad_item",
@@ -71,6 +81,8 @@ LASTING = (
     "user_cancel",
     "rival",
 )
+
+_RATES = {**CATALOGUE, "message": DIRECT}
 
 KINDS: tuple[str, ...] = (*(k for kinds in CATALOGUE.values() for k in kinds), *LASTING)
 
@@ -102,7 +114,7 @@ class FaultPlan:
         """Return the fault that strikes this operation now, if one does."""
         if not self.on:
             return None
-        for kind, rate in CATALOGUE[operation].items():
+        for kind, rate in _RATES.get(operation, {}).items():
             if kind in self.kinds and self.stream(kind).random() < rate:
                 self.fired[kind] += 1
                 return kind
@@ -125,11 +137,11 @@ def parse(text: str) -> frozenset[str]:
         ValueError: One of them is not in the catalogue.
     """
     names = frozenset(name for name in text.split(",") if name)
-    if unknown := names - set(KINDS):
+    if unknown := names - {*KINDS, *DIRECT}:
         raise ValueError(f"unknown faults: {', '.join(sorted(unknown))}")
     return names
 
 
 def show(kinds: Iterable[str]) -> str:
     """Write kinds as a command line takes them."""
-    return ",".join(kind for kind in KINDS if kind in set(kinds))
+    return ",".join(kind for kind in (*KINDS, *DIRECT) if kind in set(kinds))

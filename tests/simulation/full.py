@@ -65,6 +65,12 @@ def full(jobs: int) -> int:
             range(2), ("kill",), successor="elsewhere"
         ),
         "pairs of seed 0": lambda: pairs(Scenario(seed=0)),
+        "switches of 4 seeds, all at once": lambda: _singles(
+            range(4), ("kill", "pause"), switch="all"
+        ),
+        "switches of 4 seeds, progressive": lambda: _singles(
+            range(4), ("kill", "pause"), switch="progressive"
+        ),
         "swarm": lambda: map(swarm_scenario, range(2_000)),
         "level 2": lambda: level_two(300),
     }

@@ -14,6 +14,8 @@ from tests.simulation.loop import DAY
 from tests.simulation.play import Played
 from tests.simulation.server import SETTLED, Created
 
+from batchwright._gateway import CREATE_TIMEOUT
+
 
 @dataclass(frozen=True, slots=True)
 class Double:
@@ -45,7 +47,7 @@ def _excuse(played: Played, custom_id: str, early: Created, late: Created) -> st
     if late.left < early.visible and late.left - early.left >= SETTLED:
         return "the first was not to be seen for longer than a create may take"
     if _left_late(played, early) or _left_late(played, late):
-        return "a process was stopped between its last look and its POST"
+        return "a process was stopped in the middle of a POST, for longer than one may take"
     served = [s for s in played.world.server.served.get(early.batch_id, ()) if s.at <= late.left]
     proper = [s for s in served if s.proper]
     if len(proper) >= 2 and all(custom_id not in s.ids for s in proper[-2:]):
@@ -54,11 +56,16 @@ def _excuse(played: Played, custom_id: str, early: Created, late: Created) -> st
 
 
 def _left_late(played: Played, created: Created) -> bool:
-    """Tell whether the process that sent it was paused between calling the gateway and the POST."""
+    """
+    Tell whether its sender was stopped in the middle of the POST, for longer than one may take.
+
+    It had proved just before that the run was its own; what it had begun arrived hours later.
+    """
     for op in played.world.history.named("api.create"):
-        if tuple(op.facts["ids"]) == created.custom_ids and op.began < created.left - 1.0:
+        late = created.at - op.began > CREATE_TIMEOUT
+        if tuple(op.facts["ids"]) == created.custom_ids and late:
             life = played.world.lives[op.life - 1]
-            if any(op.began - 1.0 <= at <= created.left for at in life.paused_at):
+            if any(op.began - 1.0 <= at <= created.at for at in life.paused_at):
                 return True
     return False
 

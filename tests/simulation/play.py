@@ -19,6 +19,7 @@ from tests.simulation.disk import Door, MemoryDisk, SQLiteDisk
 from tests.simulation.gateway import SimGateway
 from tests.simulation.life import Life
 from tests.simulation.loop import DAY, SimDeadlock, SimHorizon, VirtualLoop
+from tests.simulation.switching import switch_options
 from tests.simulation.world import Scenario, SimWorld
 
 import batchwright
@@ -118,6 +119,7 @@ def options_of(world: SimWorld) -> dict[str, Any]:
     """Return the runner's options in this world."""
     seed = world.scenario.seed
     return {
+        **switch_options(world.scenario),
         "limits": ShardLimits(max_requests=3 + seed % 3, concurrency=2 + seed % 3),
         "polling": POLLING,
         "retry": RETRY,

@@ -16,6 +16,8 @@ import orjson
 from tests.simulation.answers import (
     CREATE_AFTER,
     CREATE_BEFORE,
+    DIRECT_AFTER,
+    DIRECT_BEFORE,
     SIMPLE,
     Answer,
     Request,
@@ -88,14 +90,18 @@ class SimServer:
         seed: Of the world.
         time: Virtual time, seconds.
         faults: What goes wrong.
+        slow: Whether batches take so long that a wave may want to switch.
     """
 
     seed: int
     time: Callable[[], float]
     faults: FaultPlan
+    slow: bool = False
     created: dict[str, Created] = field(default_factory=dict)
     served: dict[str, list[Served]] = field(default_factory=dict)
     canceled_by: dict[str, str] = field(default_factory=dict)
+    #: Direct answers that were given, and so billed: when asked, when given, and the text.
+    asked: list[tuple[float, float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = _Clock(self.time)
@@ -112,6 +118,8 @@ class SimServer:
         has = self.faults.has
         low = chance.uniform(15.0, 60.0)
         duration = (0.0, 0.0) if has("at_once") else (low, low + chance.uniform(10.0, 150.0))
+        if self.slow:
+            duration = (200.0, 2_000.0)
         if has("late_expiry"):
             duration = (60.0, 4_000.0)
         for kind in ("at_once", "late_expiry", "mixed_lines"):
@@ -301,6 +309,15 @@ class SimServer:
     def _models(self, request: Request, trick: str | None, left: float) -> Answer:
         return Answer(data={"data": [], "has_more": False})
 
+    def _message(self, request: Request, trick: str | None, left: float) -> Answer:
+        before = DIRECT_BEFORE.get(trick or "")
+        if before is not None:
+            return before()
+        data = self.world.answer(self.access, orjson.loads(request.body))
+        self.asked.append((left, self.time(), data["content"][0]["text"]))
+        after = DIRECT_AFTER.get(trick or "")
+        return Answer(data=data) if after is None else after()
+
     def _results(self, request: Request, trick: str | None, left: float) -> Answer:
         batch = self._find(request.batch_id)
         if trick in {"results_500", "results_404"}:
@@ -323,7 +340,8 @@ class SimServer:
         elif trick == "results_empty":
             pieces = []
         whole = frozenset(orjson.loads(p)["custom_id"] for p in pieces if p.endswith(b"\n"))
-        seen = Served(self.time(), whole, not broken)
+        # A body without a line is none: each request of an ended batch has one.
+        seen = Served(self.time(), whole, not broken and bool(whole))
         self.served.setdefault(batch.id, []).append(seen)
         return Answer(pieces=chunked(pieces, chance), broken=broken)
 

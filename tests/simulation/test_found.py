@@ -43,6 +43,18 @@ FOUND = {
     "what waited was taken by others while the lock was waited for": (
         "--seed 511 --faults store_slow,bad_item"
     ),
+    "empty bodies were believed, and what they lacked was sent before they were read again": (
+        "--seed 646 --crash 15,39,144 --faults lost_before,late_create,garbled_create,edge_429,"
+        "refused_connect,cut_results,results_doubled,results_empty --store sqlite "
+        "--successor elsewhere"
+    ),
+    "an owner woke up and asked directly what its successor had an answer to": (
+        "--seed 0 --crash 36 --act pause --switch progressive"
+    ),
+    "a page of the list without a batch on it was taken for the end of the list": (
+        "--seed 2381 --faults late_create,hang_create,error_500_after,edge_429,slow_commit,"
+        "too_large,small_pages,late_expiry,canceled_elsewhere"
+    ),
 }
 
 

@@ -20,7 +20,7 @@ def test_killed_at_points_below_the_sdk():
 
 @pytest.mark.slow
 def test_swarms_below_the_sdk():
-    tally = run_all(level_two(60 * SCALE), play_one=play_at)
+    tally = run_all(level_two(36 * SCALE), play_one=play_at)
     assert_kept(tally)
     assert sum(tally.fired.values()) > 0
 

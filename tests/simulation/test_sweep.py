@@ -64,14 +64,14 @@ def test_killed_at_points_over_a_real_file():
 
 @pytest.mark.slow
 def test_killed_again_during_the_recovery():
-    tally = run_all(pairs(Scenario(seed=0), step=max(40 // SCALE, 1)), play_one=play_at)
+    tally = run_all(pairs(Scenario(seed=0), step=max(60 // SCALE, 1)), play_one=play_at)
     assert_kept(tally)
     assert tally.crashes == 2 * tally.runs
 
 
 @pytest.mark.slow
 def test_swarms_of_faults():
-    tally = run_all(swarms(range(240 * SCALE)), play_one=play_at)
+    tally = run_all(swarms(range(120 * SCALE)), play_one=play_at)
     assert_kept(tally)
     # A sweep in which nothing went wrong shows nothing.
     assert [kind for kind in KINDS if not tally.fired[kind]] == []

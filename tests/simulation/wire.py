@@ -52,6 +52,7 @@ class Wire:
         except Killed:
             self._orphan(request, left)
             raise
+        op.facts["left"] = left
         answer = world.server.handle(request, trick, left)
         op.facts["done"] = world.time()
         if await life.point(f"{op.name} after") == "error":
@@ -75,6 +76,8 @@ def _key(request: Request) -> dict[str, Any]:
         return {"ids": ids, "size": len(request.body)}
     if request.call == "list":
         return {"after": request.after_id}
+    if request.call == "message":
+        return {"text": orjson.loads(request.body)["messages"][0]["content"]}
     return {"batch": request.batch_id}
 
 
@@ -85,7 +88,7 @@ def _how(answer: Answer) -> str:
 
 
 def _told(answer: Answer) -> Any:
-    if answer.data is not None and "id" in answer.data:
+    if answer.data is not None and "processing_status" in answer.data:
         return (answer.data["id"], answer.data["processing_status"])
     if answer.data is not None and "data" in answer.data:
         return tuple(one.get("id") for one in answer.data["data"])

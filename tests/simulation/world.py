@@ -37,6 +37,7 @@ class Scenario:
         store: `memory` or `sqlite`.
         planted: Name of a planted bug.
         successor: `host`: the dead owner can be seen to be dead; `elsewhere`: it cannot.
+        switch: `progressive` or `all`: the wave moves to direct calls, drained so; empty: never.
     """
 
     seed: int = 0
@@ -47,6 +48,7 @@ class Scenario:
     store: str = "memory"
     planted: str = ""
     successor: str = "host"
+    switch: str = ""
 
     def line(self) -> str:
         """Return the command that plays exactly this run again."""
@@ -62,6 +64,7 @@ class Scenario:
             ("store", "memory"),
             ("planted", ""),
             ("successor", "host"),
+            ("switch", ""),
         ):
             value = getattr(self, name)
             if value != usual:
@@ -91,7 +94,9 @@ class SimWorld:
 
     def __post_init__(self) -> None:
         self.faults = FaultPlan(self.scenario.seed, self.scenario.faults)
-        self.server = SimServer(self.scenario.seed, self.time, self.faults)
+        self.server = SimServer(
+            self.scenario.seed, self.time, self.faults, slow=bool(self.scenario.switch)
+        )
         self._crash = frozenset(self.scenario.crash)
         self._beats: dict[int, int] = {}
         self._broken = 0

@@ -9,7 +9,7 @@ from tests.support import params
 from batchwright import ConfigurationError
 from batchwright._api import CallFailed
 from batchwright._gateway import SdkGateway, default_client
-from batchwright.simulator import CutBody, Drop, Error, Gzip, Hang, Respond
+from batchwright.simulator import CutBody, Drop, Error, Gzip, Hang, Respond, WorldSettings
 from batchwright.testing import simulate
 
 BODY = b'{"requests":[{"custom_id":"a","params":{}}]}'
@@ -29,7 +29,7 @@ async def failure_of(call):
 
 async def test_create_retrieve_list_cancel_results():
     """Every call of the port against the simulator, with the head of each answer."""
-    async with simulate() as sim:
+    async with simulate(settings=WorldSettings(duration=(80_000, 80_000))) as sim:
         async with anthropic.AsyncAnthropic(**sim.client_options()) as client:
             gateway = SdkGateway(client)
             made = await gateway.create(

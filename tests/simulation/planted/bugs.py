@@ -150,8 +150,8 @@ def _wall_deadline() -> Sequence[Patch]:
 
 @_bug
 def _no_deadline() -> Sequence[Patch]:
-    """A batch is waited for without an end."""
-    far = timedelta(days=1_000)
+    """A batch is waited for long beyond its own end."""
+    far = timedelta(days=2)
 
     def deadline(expires_at: Any, created_at: Any, grace: float) -> Any:
         return created_at + far
