@@ -37,6 +37,8 @@ from batchwright.types import ItemError
 STREAM_ABOVE_TOKENS = 21_333
 #: Bytes of bodies read from the store at once.
 PAGE_BYTES = 1_000_000
+#: Calls that may leave at once, in seconds of the allowed rate.
+BURST_SECONDS = 4.0
 #: Answers that become durable together at most.
 GROUP = 250
 #: After an interruption calls under way may finish for so many seconds: their answers are paid.
@@ -222,10 +224,19 @@ class SyncPool:
             if wait > 0:
                 await clock().sleep(wait)
 
+    def _pace_by(self, limit: float | None) -> None:
+        """Keep below the requests a minute that the API says are allowed, unless told otherwise."""
+        if self._limits.rpm is not None or not limit:
+            return
+        if self._budget is None:
+            self._budget = RequestBudget(rpm=limit, burst=limit / 60.0 * BURST_SECONDS)
+        self._budget.rpm = limit
+
     async def _call(self, body: Body, headers: Mapping[str, str]) -> _Answer:
         stream = needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
         self._org.time.learn(reply.server_time, clock().awake())
+        self._pace_by(reply.request_limit)
         message = message_in(reply.body)
         if message is None:
             text = f"an answer that is no message ({len(reply.body)} bytes)"

@@ -39,6 +39,12 @@ def simulate(
     truncated: Annotated[float, _share("Share of answers that are cut off.")] = 0.0,
     refused: Annotated[float, _share("Share of answers in which the model declines.")] = 0.0,
     overloaded: Annotated[float, _share("Share of calls answered with 529.")] = 0.0,
+    faults: Annotated[
+        str,
+        typer.Option(
+            help="Faults of calls: ROUTE:FAULT[:SHARE], separated by commas.", metavar="FAULTS"
+        ),
+    ] = "",
     key: Annotated[
         list[str], typer.Option(help="Take only this key; may be given again.", metavar="KEY")
     ] = [],  # noqa: B006 - typer copies it
@@ -54,9 +60,16 @@ def simulate(
       batchwright simulate
       batchwright simulate --port 9000 --speed 600 --seed 7
       batchwright simulate --errors 0.01 --expired 0.01 --overloaded 0.05
+      batchwright simulate --faults "create:lost:0.2, results:cut, retrieve:502, *:slow:0.05"
+
+    \b
+    Faults: a status from 400 to 599, or lost, reset, refused, hang, slow, drip, cut, cut-clean,
+    garbled, html, too-large, gzip, no-type, odd-status. Routes: create, retrieve, list, cancel,
+    delete, results, models, message, *.
     """
     # The server's packages are loaded by the two commands that serve, and by no other.
     from batchwright.simulator import Chance, Error, Simulator, WorldSettings  # noqa: PLC0415
+    from batchwright.simulator.grammar import parse_faults  # noqa: PLC0415
 
     async def work(state: Progressing) -> Exit:
         state.on_interrupt = lambda: "stopped"
@@ -69,9 +82,14 @@ def simulate(
             refusal_rate=refused,
             keys=dict.fromkeys(key, "default") if key else None,
         )
-        faults = [Chance("*", Error(529), overloaded)] if overloaded else []
+        try:
+            scripted = parse_faults(faults)
+        except ValueError as error:
+            raise Stumble(f"--faults: {error}") from None
+        if overloaded:
+            scripted.append(Chance("*", Error(529), overloaded))
         simulator = Simulator(
-            seed=seed, speed=speed, host=host, port=port, settings=settings, faults=faults
+            seed=seed, speed=speed, host=host, port=port, settings=settings, faults=scripted
         )
         return await _serve(simulator, key[0] if key else simulator.api_key, manner)
 
