@@ -120,14 +120,15 @@ class Dispatch:
 
     def wants_probe(self, snapshot: WaveSnapshot) -> bool:
         """Tell whether it is worth a call to learn what direct calls could do."""
-        known = snapshot.sync_finish.likely is not None
-        if self.decision is not None or known or snapshot.moment == "start":
+        if self.decision is not None or snapshot.sync_finish.likely is not None:
             return False
         if isinstance(self._policy, BatchOnly | SyncOnly):
             return False
+        quiet = looks_wedged(snapshot, ALARM_WINDOW) is not None
+        if snapshot.moment == "start" and not quiet:
+            return False
         # A policy that never switches by itself needs it for its alarm alone.
         patient = isinstance(self._policy, AdaptivePolicy) and self._policy.preference == "cost"
-        quiet = looks_wedged(snapshot, ALARM_WINDOW) is not None
         return snapshot.remaining > 0 and (quiet or not patient)
 
     @property
