@@ -100,7 +100,7 @@ def failure_of_status(
 
 
 #: Parts of the names of errors that come before a byte of the request has left.
-_UNSENT = (
+UNSENT = (
     "ConnectError",
     "ConnectTimeout",
     "ConnectionTimeout",
@@ -126,7 +126,7 @@ def failure_of_transport(call: str, error: BaseException) -> Failure:
     return Failure(
         call=call,
         message=f"{name}: {detail}" if detail else name,
-        sent=not any(part in name for part in _UNSENT),
+        sent=not any(part in name for part in UNSENT),
     )
 
 

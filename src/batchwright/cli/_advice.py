@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from batchwright._replies import UNSENT
 from batchwright.cli._options import Where
 from batchwright.types import ON_REQUEST, TAKEN_UP
 
@@ -30,7 +31,7 @@ def hints_for(message: str) -> list[str]:
         ]
     if "HTTP 401" in message:
         return ["  the server does not take this key: look at ANTHROPIC_API_KEY, then resume"]
-    if "ConnectError" in message or "ConnectTimeout" in message:
+    if any(name in message for name in UNSENT):
         return [
             "  it cannot be reached: look at the network, and at --base-url or ANTHROPIC_BASE_URL",
         ]
