@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import pytest
 
 from batchwright import BatchRunner, Polling, RetryBudget
-from batchwright.events import Event
+from batchwright.events import Event, ShardSubmitted
 from batchwright.simulator import Simulator, expected_text
 
 #: Fast, and below the server's hint on purpose.
@@ -44,6 +46,11 @@ class Heard(list[Event]):
         """Return the events of one kind."""
         return [event for event in self if isinstance(event, kind)]
 
+    async def until(self, kind: type[Event]) -> None:
+        """Return once an event of one kind was heard."""
+        while not self.of(kind):
+            await asyncio.sleep(0.001)
+
 
 @contextlib.asynccontextmanager
 async def runner_on(
@@ -57,6 +64,17 @@ async def runner_on(
     async with anthropic.AsyncAnthropic(**given) as client:
         async with BatchRunner(client=client, store=store, **options) as runner:
             yield runner
+
+
+async def run_interrupted(
+    runner: BatchRunner, asked: list[tuple[str, dict[str, Any]]], heard: Heard
+) -> None:
+    """Run *asked*, and cancel the task as soon as a sub-batch is on the server."""
+    task = asyncio.create_task(runner.run(asked))
+    await heard.until(ShardSubmitted)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 def sent(sim: Simulator) -> Counter[str]:

@@ -230,8 +230,7 @@ async def test_c15_canceling_is_waited_out_and_every_line_counts():
     )
     async with simulate(settings=settings) as sim, runner_on(sim, on_event=heard) as runner:
         task = asyncio.create_task(runner.run(items(20)))
-        while not heard.of(ShardSubmitted):
-            await asyncio.sleep(0.002)
+        await heard.until(ShardSubmitted)
         async with anthropic.AsyncAnthropic(**sim.client_options()) as console:
             await console.messages.batches.cancel(heard.of(ShardSubmitted)[0].batch_id)
         sim.world.configure(duration=(60, 60))
@@ -412,8 +411,7 @@ async def test_c18_a_lid_that_was_closed_for_thirty_hours():
         with use_clock(wall):
             async with runner_on(sim, on_event=heard) as runner:
                 task = asyncio.create_task(runner.run(items(3)))
-                while not heard.of(BatchPolled):
-                    await asyncio.sleep(0.002)
+                await heard.until(BatchPolled)
                 wall.ahead = timedelta(hours=30)
                 sim.world.finish(next(iter(sim.world.batches)))
                 result = await task

@@ -421,15 +421,13 @@ async def test_c41_exactly_the_budget_of_tries_is_seen_by_the_server(route, refu
             rule = sim.on(route, refusal)
             task = asyncio.create_task(runner.run(items(3)))
             if route == "cancel":
-                while not heard.of(ShardSubmitted):
-                    await asyncio.sleep(0.002)
+                await heard.until(ShardSubmitted)
                 task.cancel()
                 await asyncio.wait([task])
                 await runner.request_cancel()
                 assert len(sim.calls("cancel")) == 4
             elif route == "retrieve":
-                while not heard.of(PollFailed):
-                    await asyncio.sleep(0.001)
+                await heard.until(PollFailed)
                 assert len(sim.calls("retrieve")) == 4
                 sim.off(rule)
                 assert (await task).complete

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import signal
 import sqlite3
-import subprocess
 import time
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.support import (
     assert_own_answers,
     items,
     params,
+    run_interrupted,
     runner_on,
     sent,
 )
@@ -58,8 +58,7 @@ async def test_c31_a_torn_end_loses_only_itself(tmp_path, monkeypatch):
     async with simulate(settings=LONG) as sim:
         async with runner_on(sim, store, on_event=heard) as runner:
             task = asyncio.create_task(runner.run(items(30)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.002)
+            await heard.until(ShardSubmitted)
             pages = {p.name: p.read_bytes() for p in tmp_path.iterdir() if "-shm" not in p.name}
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -143,8 +142,7 @@ async def test_c31_a_store_that_others_hold_is_waited_for(tmp_path):
         async with runner_on(sim, store, on_event=heard) as runner:
             heart = asyncio.create_task(beat())
             task = asyncio.create_task(runner.run(items(20)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.002)
+            await heard.until(ShardSubmitted)
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
             beats = len(gaps)
@@ -364,28 +362,13 @@ async def test_c34_a_cancel_that_is_never_answered_holds_nobody_up(tmp_path):
     heard = Heard()
     async with simulate(settings=LONG) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
-            task = asyncio.create_task(runner.run(items(3)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.002)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await run_interrupted(runner, items(3), heard)
             sim.on("cancel", Hang())
             said = await runner.request_cancel(timeout=0.05)
             assert said.asked == ()
             assert "no answer" in said.refused[heard.of(ShardSubmitted)[0].batch_id]
             with pytest.raises(ConfigurationError, match="no run 'other'"):
                 await runner.request_cancel("other")
-
-
-def start(shell: Shell, *words: str, until: str) -> subprocess.Popen[str]:
-    """Start a command and return once it has said *until*."""
-    process = shell.start(*words)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if until in line:
-            return process
-    raise AssertionError("it ended first")
 
 
 @pytest.mark.parametrize("how", ["leave", "cancel", "cancel hangs", "cancel, second signal"])
@@ -399,7 +382,7 @@ def test_c34_signals_and_what_becomes_of_the_batches(tmp_path, how):
         words += [] if how == "leave" else ["--cancel-on-interrupt"]
         if "," in how or "hangs" in how:
             sim.on("cancel", Hang(), times=None if "," in how else 1)
-        process = start(shell, *words, until="sub-batch 2 sent")
+        process = shell.start_until("sub-batch 2 sent", *words)
         process.send_signal(signal.SIGINT)
         if "," in how:
             while not sim.calls("cancel"):
@@ -439,12 +422,7 @@ async def test_c35_a_cancel_that_is_refused_is_no_error(tmp_path, status):
     heard = Heard()
     async with simulate(settings=LONG) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
-            task = asyncio.create_task(runner.run(items(5)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.002)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await run_interrupted(runner, items(5), heard)
             sim.on("cancel", Error(status))
             sim.world.finish(next(iter(sim.world.batches)))
             result = await runner.cancel()
@@ -460,12 +438,7 @@ async def test_c35_the_state_follows_the_lines_and_not_the_wish(tmp_path, in_fli
     settings = WorldSettings(duration=(1e6, 1e6), cancel_in_flight=in_flight)
     async with simulate(settings=settings) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
-            task = asyncio.create_task(runner.run(items(20)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.002)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await run_interrupted(runner, items(20), heard)
             result = await runner.cancel()
 
             assert least <= result.counts["succeeded"] <= most

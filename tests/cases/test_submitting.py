@@ -107,8 +107,7 @@ async def test_c01_a_refused_connection_is_simply_tried_again():
     async with simulate(speed=CALM) as sim, runner_on(sim, on_event=heard) as runner:
         async with sim.down():
             task = asyncio.create_task(runner.run(items(3)))
-            while not heard.of(CallRetried):
-                await asyncio.sleep(0.002)
+            await heard.until(CallRetried)
         result = await task
 
         assert result.complete
@@ -172,8 +171,7 @@ async def test_c01_a_stranger_alone_is_not_mistaken_for_ours():
             async with runner_on(sim, on_event=heard) as runner:
                 sim.on("create", Drop("before"), times=1)
                 task = asyncio.create_task(runner.run(items(3)))
-                while not heard.of(CreateUnknown):
-                    await asyncio.sleep(0.002)
+                await heard.until(CreateUnknown)
                 requests = [{"custom_id": f"x{i}", "params": params("x")} for i in range(3)]
                 await colleague.messages.batches.create(requests=requests)
                 result = await task

@@ -51,17 +51,26 @@ class Shell:
     folder: Path
     env: dict[str, str]
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         """Start a command."""
         return subprocess.Popen(
             [sys.executable, "-m", "batchwright.cli", *words],
             cwd=self.folder,
             env=self.env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def start_until(self, said: str, *words: str) -> subprocess.Popen[str]:
+        """Start a command and return once it has *said* something."""
+        process = self.start(*words)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if said in line:
+                return process
+        raise AssertionError("it ended first")
 
     def __call__(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""

@@ -14,16 +14,6 @@ from .support import FAST, Shell, item, read_lines, write_items
 COMMAND = ("run", "items.jsonl", "--out", "out.jsonl", "--max-requests", "5", *FAST)
 
 
-def start_until(shell: Shell, word: str, *command: str) -> subprocess.Popen[str]:
-    """Start a command and return once *word* was said."""
-    process = shell.start(*command)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if word in line:
-            return process
-    raise AssertionError("it ended first")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_is_130_and_the_next_run_finishes(
     shell: Shell, sim: Simulator, number: signal.Signals
@@ -31,7 +21,7 @@ def test_interrupted_is_130_and_the_next_run_finishes(
     """What runs on the server is named; going on sends nothing twice."""
     sim.world.configure(never_ends=True)
     write_items(shell.folder / "items.jsonl", *map(item, range(10)))
-    process = start_until(shell, "sub-batch 2 sent", *COMMAND)
+    process = shell.start_until("sub-batch 2 sent", *COMMAND)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -53,15 +43,7 @@ def test_interrupted_is_130_and_the_next_run_finishes(
 
 def test_interrupted_before_anything_was_sent(shell: Shell, sim: Simulator) -> None:
     """Waiting for a pipe does not make it deaf."""
-    process = subprocess.Popen(
-        [*_python(), "run", "-", "--verbose"],
-        cwd=shell.folder,
-        env=shell.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start("run", "-", "--verbose", stdin=subprocess.PIPE)
     assert process.stdin is not None
     while not (shell.folder / "batchwright.db").exists():
         assert process.poll() is None
@@ -76,7 +58,7 @@ def test_cancel_keeps_what_is_finished(shell: Shell, sim: Simulator) -> None:
     """After an interrupted run, `cancel` ends it; its items are sent again only on request."""
     sim.world.configure(never_ends=True, cancel_in_flight=0.0)
     write_items(shell.folder / "items.jsonl", *map(item, range(10)))
-    process = start_until(shell, "sub-batch 2 sent", *COMMAND)
+    process = shell.start_until("sub-batch 2 sent", *COMMAND)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     sim.world.configure(never_ends=False)
@@ -86,9 +68,3 @@ def test_cancel_keeps_what_is_finished(shell: Shell, sim: Simulator) -> None:
     assert "--resubmit canceled" in done.stdout
     again = shell("resume", "--resubmit", "canceled", "--out", "out.jsonl", *FAST)
     assert again.returncode == 0, again.stderr
-
-
-def _python() -> list[str]:
-    import sys
-
-    return [sys.executable, "-m", "batchwright.cli"]

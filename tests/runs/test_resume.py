@@ -17,6 +17,7 @@ from tests.support import (
     assert_own_answers,
     items,
     params,
+    run_interrupted,
     runner_on,
     sent,
 )
@@ -134,12 +135,7 @@ async def test_task_cancel_saves_the_state(tmp_path):
     settings = WorldSettings(duration=(5_000, 5_000))
     async with simulate(settings=settings) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
-            task = asyncio.create_task(runner.run(items(5)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.005)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await run_interrupted(runner, items(5), heard)
             (told,) = heard.of(RunInterrupted)
             assert told.live == 1
             assert "batchwright resume" in told.advice
@@ -178,8 +174,7 @@ async def test_a_second_owner_is_refused_before_any_post(tmp_path):
     async with simulate(settings=settings) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as first:
             task = asyncio.create_task(first.run(items(5)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.005)
+            await heard.until(ShardSubmitted)
             async with runner_on(sim, tmp_path / "run.db") as second:
                 with pytest.raises(RunLocked, match="owned by another live process"):
                     await second.run(items(5))
@@ -324,12 +319,7 @@ async def test_cancel_ends_the_run_and_keeps_what_was_answered(tmp_path):
     settings = WorldSettings(duration=(50_000, 50_000), cancel_in_flight=0.5)
     async with simulate(settings=settings) as sim:
         async with runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
-            task = asyncio.create_task(runner.run(items(40)))
-            while not heard.of(ShardSubmitted):
-                await asyncio.sleep(0.005)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await run_interrupted(runner, items(40), heard)
             result = await runner.cancel()
 
             assert len(sim.calls("cancel")) == 1

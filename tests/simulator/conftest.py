@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import anthropic
 import httpx2
 import orjson
 import pytest
@@ -73,13 +72,6 @@ async def sim(world: World, clock: ManualClock) -> AsyncIterator[Simulator]:
     async with Simulator(clock=clock, settings=world.settings) as simulator:
         yield simulator
     assert simulator.failures == []
-
-
-@pytest.fixture
-async def client(sim: Simulator) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    """The real SDK, its own retries off."""
-    async with anthropic.AsyncAnthropic(**sim.client_options(), max_retries=0) as sdk:
-        yield sdk
 
 
 @pytest.fixture

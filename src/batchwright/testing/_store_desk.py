@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from batchwright._json import dump_json
+from batchwright._shards import spans_of
 from batchwright.store import (
     FINAL,
     CheckpointStore,
@@ -29,7 +30,7 @@ from batchwright.store import (
     ShardState,
     Staged,
 )
-from batchwright.types import ItemError, Spans, Tokens
+from batchwright.types import ItemError, Tokens
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER: Final = NOW + timedelta(hours=1)
@@ -89,21 +90,10 @@ def fault(seq: int, state: ItemState, batch_id: str | None = "b-1", **other: Any
     return Settlement(seq=seq, state=state, batch_id=batch_id, **fields)
 
 
-def spans_of(seqs: Sequence[int]) -> Spans:
-    """Return the spans of rising positions."""
-    spans: list[tuple[int, int]] = []
-    for seq in seqs:
-        if spans and spans[-1][1] == seq - 1:
-            spans[-1] = (spans[-1][0], seq)
-        else:
-            spans.append((seq, seq))
-    return tuple(spans)
-
-
 def plan_of(seqs: Sequence[int], **other: Any) -> ShardPlan:
     """Return a plan for a shard of *seqs*."""
     fields: dict[str, Any] = {
-        "spans": spans_of(seqs),
+        "spans": tuple(spans_of(seqs)),
         "count": len(seqs),
         "size": 1_000,
         "headers": "",
