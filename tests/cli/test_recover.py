@@ -7,7 +7,6 @@ import signal
 from batchwright.simulator import Simulator
 
 from .support import FAST, Shell, item, read_lines, write_items
-from .test_signals import start_until
 
 
 def test_a_lost_store_is_rebuilt(inside: Shell, sim: Simulator) -> None:
@@ -26,7 +25,7 @@ def test_batches_that_still_run_come_first_in_the_advice(inside: Shell, sim: Sim
     """Named, with `recover` as the next step before `resume`."""
     sim.world.configure(never_ends=True)
     write_items(inside.folder / "items.jsonl", item(0))
-    process = start_until(inside, "sub-batch 1 sent", "run", "items.jsonl", *FAST)
+    process = inside.start_until("sub-batch 1 sent", "run", "items.jsonl", *FAST)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     done = inside("recover", "items.jsonl", "--store", "new.db", *FAST)
@@ -43,7 +42,7 @@ def test_export_partial_beside_a_running_run(inside: Shell, sim: Simulator) -> N
     sim.world.configure(duration=lambda number, _: 60.0 if number == 1 else 1e9)
     write_items(inside.folder / "items.jsonl", *map(item, range(4)))
     words = ("run", "items.jsonl", "--max-requests", "2", *FAST)
-    process = start_until(inside, "ended and read", *words)
+    process = inside.start_until("ended and read", *words)
     try:
         assert inside("export", "--out", "so-far.jsonl").returncode == 2
         done = inside("export", "--out", "so-far.jsonl", "--partial")

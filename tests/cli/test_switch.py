@@ -7,7 +7,6 @@ import signal
 from batchwright.simulator import Simulator
 
 from .support import FAST, Shell, item, read_lines, write_items
-from .test_signals import start_until
 
 COMMAND = ("run", "items.jsonl", "--out", "out.jsonl", "--max-requests", "5", *FAST)
 
@@ -16,7 +15,7 @@ def test_the_owner_is_asked_and_switches(shell: Shell, sim: Simulator) -> None:
     """From a second terminal: the running process does it, and says so."""
     sim.world.configure(never_ends=True, cancel_seconds=(1, 1))
     write_items(shell.folder / "items.jsonl", *map(item, range(10)))
-    process = start_until(shell, "sub-batch 2 sent", *COMMAND)
+    process = shell.start_until("sub-batch 2 sent", *COMMAND)
     asked = shell("switch", *FAST)
     assert asked.returncode == 0, asked.stderr
     assert "asked to switch" in asked.stdout
@@ -33,7 +32,7 @@ def test_without_an_owner_it_switches_itself(shell: Shell, sim: Simulator) -> No
     """The run was interrupted; switch carries it to its end."""
     sim.world.configure(never_ends=True, cancel_seconds=(1, 1))
     write_items(shell.folder / "items.jsonl", *map(item, range(10)))
-    process = start_until(shell, "sub-batch 2 sent", *COMMAND)
+    process = shell.start_until("sub-batch 2 sent", *COMMAND)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     done = shell("switch", "--out", "out.jsonl", *FAST)
