@@ -28,22 +28,10 @@ import anthropic
 from batchwright import BatchRunner, Polling, ShardLimits
 from batchwright.events import Event, ItemsMerged
 
+from .questions import items
+
 #: Seconds between two beats of the heart that feels the loop's stalls.
 BEAT = 0.005
-
-
-def items(count: int, size: int) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield *count* items of about *size* bytes, one at a time."""
-    text = "Is this text good? " * (size // 19)
-    for number in range(count):
-        yield (
-            f"doc-{number}",
-            {
-                "model": "claude-haiku-4-5",
-                "max_tokens": 64,
-                "messages": [{"role": "user", "content": f"{number}: {text}"}],
-            },
-        )
 
 
 class Heart:

@@ -14,13 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anthropic
 
 from batchwright import BatchRunner, SyncLimits
 
+from .questions import items
+
+#: Bytes of a judge's question.
+SIZE = 950
 #: A file of its own, so that a server is not measured along.
 SERVE = """
 import asyncio, sys
@@ -55,20 +59,6 @@ asyncio.run(main())
 """
 
 
-def items(count: int) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield *count* judge questions of about 1 kB."""
-    text = "Is this text good? " * 50
-    for number in range(count):
-        yield (
-            f"doc-{number}",
-            {
-                "model": "claude-haiku-4-5",
-                "max_tokens": 64,
-                "messages": [{"role": "user", "content": f"{number}: {text}"}],
-            },
-        )
-
-
 async def plain_loop(client: anthropic.AsyncAnthropic, count: int, width: int) -> None:
     """Ask by `gather(messages.create)`, *width* at once, and keep nothing."""
     gate = asyncio.Semaphore(width)
@@ -77,7 +67,7 @@ async def plain_loop(client: anthropic.AsyncAnthropic, count: int, width: int) -
         async with gate:
             await client.messages.create(**body)  # type: ignore[arg-type]
 
-    await asyncio.gather(*(ask(body) for _, body in items(count)))
+    await asyncio.gather(*(ask(body) for _, body in items(count, SIZE)))
 
 
 async def our_pool(client: anthropic.AsyncAnthropic, count: int, width: int) -> None:
@@ -91,7 +81,7 @@ async def our_pool(client: anthropic.AsyncAnthropic, count: int, width: int) -> 
             preflight=False,
             canary=0,
         )
-        result = await runner.run(items(count), collect=False)
+        result = await runner.run(items(count, SIZE), collect=False)
         assert result.complete, result
 
 
@@ -111,7 +101,7 @@ async def measure(
     """Return wall and CPU seconds of one way."""
     work = plain_loop if how == "plain loop" else our_pool
     async with client_on(port, transport) as client:
-        await client.messages.create(**next(items(1))[1])  # type: ignore[arg-type]
+        await client.messages.create(**next(items(1, SIZE))[1])  # type: ignore[arg-type]
         wall, cpu = time.perf_counter(), time.process_time()
         await work(client, count, width)
         return time.perf_counter() - wall, time.process_time() - cpu
