@@ -336,6 +336,22 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """
+    How often items were put back to wait, for one reason.
+
+    Attributes:
+        reason: Why; `""` where an item was only given back, such as for the other path.
+        after: Tries it had used of its budget by then.
+        items: How often.
+    """
+
+    reason: str
+    after: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
     """
     What stands about a run.
@@ -352,6 +368,8 @@ class RunInfo:
         wave: Number of the latest wave.
         spent: Tokens by path and model.
         waste: Tokens of late answers by path and model.
+        models: Items by the model they ask for, where they name one.
+        put_back: How often a settlement, or a new wave, made items PENDING again.
         facts: What `put_facts` stored.
     """
 
@@ -366,6 +384,8 @@ class RunInfo:
     wave: int = 0
     spent: Sequence[Spent] = ()
     waste: Sequence[Spent] = ()
+    models: Mapping[str, int] = field(default_factory=dict)
+    put_back: Sequence[PutBack] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -472,7 +492,8 @@ class CheckpointStore(Protocol):
 
         Items UNRESOLVED as `missing` or `unreadable` become PENDING again. Those UNRESOLVED or
         REJECTED whose reason is in *resubmit* become PENDING with a fresh attempt budget
-        (`used` = 0). Both leave their shard. Everything else stays.
+        (`used` = 0). Both leave their shard and are counted in `put_back`, with what they have used
+        since. Everything else stays.
         """
 
     async def plan_shard(self, lease: Lease, plan: ShardPlan) -> Shard:
@@ -515,8 +536,8 @@ class CheckpointStore(Protocol):
         the item is final already; the first durable one wins. Anything else is applied only
         while the item belongs to shard *number* and is not final, so that reading a batch twice
         changes nothing.
-        PENDING takes the item out of the shard. Tokens of whatever is applied are added to
-        `spent`, those of late answers to `waste`.
+        PENDING takes the item out of the shard and is counted in `put_back`. Tokens of whatever is
+        applied are added to `spent`, those of late answers to `waste`.
 
         The same answer is known by its `via` and `batch_id`, on the sync path by its bytes. Where
         it waits for its validator (UNRESOLVED) and is now judged otherwise, that is applied at no
@@ -572,6 +593,8 @@ class CheckpointStore(Protocol):
         *,
         intake: int | None = None,
         reason: str | None = None,
+        succeeded: bool = True,
+        raw: bool = True,
         max_bytes: int = 16_000_000,
     ) -> Sequence[Row]:
         """
@@ -580,6 +603,8 @@ class CheckpointStore(Protocol):
         A page ends early once it holds *max_bytes* of answers (it holds at least one row).
         *intake* limits it to the items of that intake, in its order; without it all items come in
         the order of their first appearance. *reason* limits it to unresolved items of that reason.
+        Without *succeeded* items that are SUCCEEDED are left out; without *raw* outcomes come
+        without their bytes, which are not read then.
 
         Raises:
             StoreError: *intake* never committed, or is not among the last 8 of the run.

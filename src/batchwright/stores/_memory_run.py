@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -137,6 +137,7 @@ def stage_one(run: Run, opened: Intake, row: NewItem, on_changed: OnChanged) -> 
 def count(run: Run, entry: Entry, change: int) -> None:
     item = entry.standing
     run.tally.item(item.state, item.reason, item.flag, change)
+    run.tally.model(entry.row.model, change)
 
 
 def take_up(run: Run, item: Standing, resubmit: frozenset[str]) -> None:
@@ -144,11 +145,12 @@ def take_up(run: Run, item: Standing, resubmit: frozenset[str]) -> None:
     again = item.reason in _rules.TAKEN_UP_BY_WAVE and item.state is ItemState.UNRESOLVED
     if not (anew or again):
         return
+    if anew:
+        item.used = 0
+    run.tally.put_back(item.reason, item.used, 1)
     run.move(item, ItemState.PENDING, None)
     item.shard = None
     item.facts = Facts(error=item.facts.error)
-    if anew:
-        item.used = 0
 
 
 def settle_rest(run: Run, shard: Shard, rest: Rest) -> None:
@@ -191,9 +193,10 @@ def member_of(entry: Entry) -> Member:
     )
 
 
-def row_of(run: Run, entry: Entry, position: int) -> Row:
+def row_of(run: Run, entry: Entry, position: int, *, raw: bool = True) -> Row:
     item, asked = entry.standing, entry.row
     outcome = _rules.tell(asked.id, asked.custom_id, item, asked.metadata, run.holder(item.shard))
+    outcome = outcome if raw else replace(outcome, raw=None)
     return Row(seq=entry.seq, position=position, state=item.state, outcome=outcome)
 
 

@@ -6,7 +6,7 @@ How a settlement meets an item, what is counted, and how a stored item is told a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from batchwright.store import (
     NewItem,
     OnChanged,
     Owner,
+    PutBack,
     Settled,
     Settlement,
     Shard,
@@ -135,6 +136,8 @@ def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tall
     tally.item(item.state, item.reason, item.flag, -1)
     _apply(item, said, 0 if told_before else said.charge)
     tally.item(item.state, item.reason, item.flag, +1)
+    if item.state is ItemState.PENDING:
+        tally.put_back(item.reason, item.used, 1)
     return verdict
 
 
@@ -197,10 +200,18 @@ class Tally:
         elif reason is not None:
             self.add("reason", reason, "", (count,))
 
+    def model(self, name: str, count: int) -> None:
+        """Count *count* items (negative: take them off) that ask for a model."""
+        self.add("model", name, "", (count,))
+
     def answer(self, kind: str, said: Settlement) -> None:
         """Count one answer as `spent` or `waste`."""
         t = said.tokens or Tokens()
         self.add(kind, said.via, said.model, (1, t.input, t.output, t.cache_write, t.cache_read))
+
+    def put_back(self, reason: str | None, used: int, count: int) -> None:
+        """Count *count* items that wait again, each after *used* tries of its budget."""
+        self.add("again", reason or "", str(used), (count,))
 
     def merge(self, other: Tally) -> None:
         """Add the counters of *other*."""
@@ -211,16 +222,27 @@ class Tally:
         """Return the fields of `RunInfo` that are counted."""
         return {
             "states": {state: self._count("state", str(int(state))) for state in ItemState},
-            "reasons": {
-                name: numbers[0]
-                for (kind, name, _), numbers in sorted(self.sums.items())
-                if kind == "reason" and numbers[0]
-            },
+            "reasons": {name: numbers[0] for name, _, numbers in self._of("reason")},
             "truncated": self._count("flag", "truncated"),
             "refused": self._count("flag", "refused"),
             "spent": self._spent("spent"),
             "waste": self._spent("waste"),
+            "models": {name: numbers[0] for name, _, numbers in self._of("model") if name},
+            "put_back": self._put_back(),
         }
+
+    def _put_back(self) -> tuple[PutBack, ...]:
+        told = [
+            PutBack(reason=reason, after=int(used), items=numbers[0])
+            for reason, used, numbers in self._of("again")
+        ]
+        return tuple(sorted(told, key=lambda put: (put.reason, put.after)))
+
+    def _of(self, wanted: str) -> Iterator[tuple[str, str, list[int]]]:
+        """Yield the counters of one kind that are not zero, by name."""
+        for (kind, name, other), numbers in sorted(self.sums.items()):
+            if kind == wanted and numbers[0]:
+                yield name, other, numbers
 
     def _count(self, kind: str, name: str) -> int:
         return self.sums.get((kind, name, ""), [0])[0]
@@ -228,8 +250,7 @@ class Tally:
     def _spent(self, wanted: str) -> tuple[Spent, ...]:
         return tuple(
             Spent(via=via, model=model, answers=numbers[0], tokens=Tokens(*numbers[1:]))  # type: ignore[arg-type]
-            for (kind, via, model), numbers in sorted(self.sums.items())
-            if kind == wanted and numbers[0]
+            for via, model, numbers in self._of(wanted)
         )
 
 

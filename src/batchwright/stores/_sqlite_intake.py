@@ -201,6 +201,7 @@ def _add_new(db: Db, run: RunRow, chunk: _Chunk, key: int, place: int, row: NewI
     else:
         chunk.errors.append((key, _rules.dump_error(row.refusal)))
     chunk.tally.item(state, reason, "", +1)
+    chunk.tally.model(row.model, +1)
 
 
 def _add_change(db: Db, run: RunRow, chunk: _Chunk, key: int, row: NewItem) -> None:
@@ -308,4 +309,11 @@ def _changed_counts(db: Db, span: tuple[int, int]) -> Tally:
         "SELECT state, reason, COUNT(*) FROM changes WHERE key BETWEEN ? AND ? GROUP BY 1, 2", span
     ).fetchall():
         tally.item(ItemState(state), db.text(reason), "", count)
+    for before, after in db.conn.execute(
+        "SELECT q.model, c.model FROM changes c CROSS JOIN questions q ON q.key = c.key "
+        "WHERE c.key BETWEEN ? AND ? AND q.model <> c.model",
+        span,
+    ):
+        tally.model(db.text(before) or "", -1)
+        tally.model(db.text(after) or "", +1)
     return tally

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from batchwright._json import load_json
 from batchwright.store import (
@@ -188,7 +188,7 @@ def read_bodies(db: Db, run_id: str, number: int, after: int, max_bytes: int) ->
 
 _FIELDS: Final = (
     "i.key, i.state, i.reason, i.attempts, i.shard, q.id, q.custom_id, q.metadata, "
-    "a.via, a.org, a.batch, a.error, a.raw"
+    "a.via, a.org, a.batch, a.error, {raw}"
 )
 _JOINED: Final = "CROSS JOIN questions q ON q.key = i.key LEFT JOIN answers a ON a.key = i.key"
 _BY_SEQ: Final = (
@@ -206,26 +206,37 @@ _OF_REASON: Final = (
 )
 
 
+_NOT_SUCCEEDED: Final = "AND i.state <> 2"
+
+
+class Wanted(NamedTuple):
+    """Which rows of a run are wanted, and whether with their bytes."""
+
+    intake: int | None
+    reason: str | None
+    succeeded: bool
+    raw: bool
+
+
 def read_rows(
-    db: Db,
-    run_id: str,
-    after: int,
-    limit: int,
-    intake: int | None,
-    reason: str | None,
-    max_bytes: int,
+    db: Db, run_id: str, after: int, limit: int, wanted: Wanted, max_bytes: int
 ) -> Sequence[Row]:
     """See `CheckpointStore.read_rows`."""
     run = need_run(db, run_id)
     after = max(after, -1)
-    if intake is None:
+    if wanted.intake is None:
         select, low, high = _BY_SEQ, run.low + after, run.end
     else:
-        _check_intake(db, run, intake)
-        base = intake << SHIFT
+        _check_intake(db, run, wanted.intake)
+        base = wanted.intake << SHIFT
         select, low, high = _BY_PLACE, base + after, base + MASK + 1
-    values = {"low": low, "high": high, "limit": limit, "run": run.number, "reason": reason}
-    cursor = db.conn.execute(select.format(filter="" if reason is None else _OF_REASON), values)
+    filters = (
+        "" if wanted.reason is None else _OF_REASON,
+        "" if wanted.succeeded else _NOT_SUCCEEDED,
+    )
+    text = select.format(filter=" ".join(filters), raw="a.raw" if wanted.raw else "NULL")
+    values = {"low": low, "high": high, "limit": limit, "run": run.number, "reason": wanted.reason}
+    cursor = db.conn.execute(text, values)
     page: list[Row] = []
     holders: dict[int, Holder] = {}
     with contextlib.closing(cursor):

@@ -127,12 +127,13 @@ def start_wave(db: Db, lease: Lease, resubmit: frozenset[str]) -> list[Group]:
 def _take_up(db: Db, run: RunRow, reason: str, lowest: ItemState, used: str, tally: Tally) -> None:
     where = "state >= 4 AND reason = ? AND key >= ? AND key < ? AND state >= ?"
     values = (db.find_word(reason), run.low, run.end, lowest)
-    for state, count in db.conn.execute(
-        f"SELECT state, COUNT(*) FROM items WHERE {where} GROUP BY state",  # noqa: S608
+    for state, spent, count in db.conn.execute(
+        f"SELECT state, used, COUNT(*) FROM items WHERE {where} GROUP BY 1, 2",  # noqa: S608
         values,
     ).fetchall():
         tally.item(ItemState(state), reason, "", -count)
         tally.item(ItemState.PENDING, None, "", +count)
+        tally.put_back(reason, 0 if used else spent, count)
     db.conn.execute(
         f"UPDATE items SET {used} state = 0, reason = NULL, shard = NULL WHERE {where}",  # noqa: S608
         values,

@@ -289,6 +289,8 @@ class MemoryStore:
         *,
         intake: int | None = None,
         reason: str | None = None,
+        succeeded: bool = True,
+        raw: bool = True,
         max_bytes: int = 16_000_000,
     ) -> Sequence[Row]:
         """See `CheckpointStore.read_rows`."""
@@ -297,7 +299,10 @@ class MemoryStore:
         for position, seq in places_of(run, after, intake):
             if len(page) >= limit or (page and max_bytes <= 0):
                 break
-            row = row_of(run, run.entries[seq], position)
+            entry = run.entries[seq]
+            if not succeeded and entry.standing.state is ItemState.SUCCEEDED:
+                continue
+            row = row_of(run, entry, position, raw=raw)
             if reason is None or (row.state not in FINAL and row.outcome.reason == reason):
                 page.append(row)
                 max_bytes -= len(row.outcome.raw or b"")

@@ -236,9 +236,12 @@ class SQLiteStore:
         *,
         intake: int | None = None,
         reason: str | None = None,
+        succeeded: bool = True,
+        raw: bool = True,
         max_bytes: int = 16_000_000,
     ) -> Sequence[Row]:
         """See `CheckpointStore.read_rows`."""
+        wanted = reading.Wanted(intake=intake, reason=reason, succeeded=succeeded, raw=raw)
         return await self._read(
-            lambda db: reading.read_rows(db, run_id, after, limit, intake, reason, max_bytes)
+            lambda db: reading.read_rows(db, run_id, after, limit, wanted, max_bytes)
         )

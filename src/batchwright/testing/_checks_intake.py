@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from batchwright.errors import StoreError
 from batchwright.store import Clash, ItemState
-from batchwright.testing._store_desk import Desk, answer, desk_on, question, refused
+from batchwright.testing._store_desk import MODEL, Desk, answer, desk_on, question, refused
 
 if TYPE_CHECKING:
     from batchwright.testing.conformance import StoreMaker
@@ -156,6 +156,21 @@ async def replaces_refused(maker: StoreMaker) -> None:
     await desk.audit()
 
 
+async def counts_models(maker: StoreMaker) -> None:
+    """Items are counted by the model they ask for, as soon as their intake commits."""
+    desk = await desk_on(await maker.fresh())
+    await desk.stage(question(0), question(1, model="other"), question(2, model="other"))
+    assert dict((await desk.info()).models) == {}, "an open intake is not counted"
+    await desk.store.commit_intake(desk.lease, desk.intake)
+    assert dict((await desk.info()).models) == {MODEL: 1, "other": 2}, "by model"
+    anew = question(0, "item-1", "new", model="third")
+    await desk.take(
+        anew, question(1, "item-2", model="other"), refused(2, "item-0"), on_changed="rerun"
+    )
+    models = dict((await desk.info()).models)
+    assert models == {"other": 1, "third": 1}, "the stored question counts, and only that"
+
+
 async def forgets_uncommitted(maker: StoreMaker) -> None:
     """What an intake that never committed left behind is forgotten."""
     desk = await _answered(maker)
@@ -233,6 +248,7 @@ CHECKS = (
     keeps_changed,
     reruns_changed,
     replaces_refused,
+    counts_models,
     forgets_uncommitted,
     adds_a_second_intake,
     knows_what_is_open,

@@ -4,12 +4,13 @@ Checks of the store port: waves, shards, and reading.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from batchwright._wire import entry_size
 from batchwright.errors import StoreError
-from batchwright.store import Group, ItemState, Rest, ShardState
+from batchwright.store import Group, ItemState, PutBack, Rest, ShardState
 from batchwright.testing._store_desk import (
     LATER,
     NOW,
@@ -20,6 +21,7 @@ from batchwright.testing._store_desk import (
     plan_of,
     question,
     raw_answer,
+    refused,
 )
 from batchwright.types import ItemError
 
@@ -82,6 +84,32 @@ async def resubmits_on_request(maker: StoreMaker) -> None:
     assert [m.shard for m in members] == [None, 1, None, None], "they left their shard"
     assert await desk.settle(1, fault(0, ItemState.PENDING)) == ["stale"], "the old shard is past"
     await desk.audit()
+
+
+async def counts_what_waits_again(maker: StoreMaker) -> None:
+    """Each time an item waits again is counted by reason, with the tries it had used by then."""
+    desk = await _parked(maker, "missing", "exhausted", "unreadable", "overdue")
+    assert list((await desk.info()).put_back) == [], "nothing waits again so far"
+    await desk.store.start_wave(desk.lease, frozenset({"exhausted"}))
+    taken_up = [
+        PutBack(reason="exhausted", after=0, items=1),
+        PutBack(reason="missing", after=1, items=1),
+        PutBack(reason="unreadable", after=1, items=1),
+    ]
+    assert list((await desk.info()).put_back) == taken_up, "a wave tells what it takes up"
+    await desk.ship(0, 2)
+    await desk.settle(
+        2,
+        fault(0, ItemState.PENDING, "b-2", reason="expired"),
+        fault(2, ItemState.PENDING, "b-2", reason=None, charge=0),
+    )
+    given_back = PutBack(reason="", after=1, items=1)
+    expired = PutBack(reason="expired", after=2, items=1)
+    counted = list((await desk.info()).put_back)
+    assert counted == [given_back, taken_up[0], expired, *taken_up[1:]], "so does a settlement"
+    await desk.ship(0)
+    await desk.move(3, ShardState.DONE, rest=Rest(state=ItemState.PENDING))
+    assert list((await desk.info()).put_back) == counted, "the rest of a shard is not counted"
 
 
 async def resubmits_rejected(maker: StoreMaker) -> None:
@@ -277,10 +305,30 @@ async def pages_rows(maker: StoreMaker) -> None:
     assert whole == await desk.rows(), "pages add up to the whole"
 
 
+async def reads_what_did_not_succeed(maker: StoreMaker) -> None:
+    """Rows can be read without those that succeeded, and without the bytes of the answers."""
+    desk = await desk_on(await maker.fresh())
+    await desk.take(*(question(n) for n in range(5)), refused(5))
+    await desk.ship(0, 1, 2, 3)
+    bad = fault(2, ItemState.UNRESOLVED, reason="exhausted")
+    await desk.settle(1, answer(0), answer(1, state=ItemState.REJECTED, reason="rejected"), bad)
+    whole = await desk.rows()
+    bare = [replace(row, outcome=replace(row.outcome, raw=None)) for row in whole]
+    assert await desk.rows(raw=False) == bare, "without raw a row is the same but for its bytes"
+    apart = [row for row in bare if row.state is not ItemState.SUCCEEDED]
+    assert await desk.rows(succeeded=False, raw=False) == apart, "those that did not succeed"
+    told = await desk.rows(succeeded=False, raw=False, intake=desk.intake)
+    assert told == apart, "also in the order of an intake"
+    told = await desk.rows(succeeded=False, reason="exhausted")
+    assert [row.seq for row in told] == [2], "also of one reason"
+    assert whole[1].outcome.raw is not None, "a rejected answer keeps its bytes"
+
+
 CHECKS = (
     groups_by_headers,
     takes_up_by_itself,
     resubmits_on_request,
+    counts_what_waits_again,
     resubmits_rejected,
     plans_shards,
     plans_only_what_waits,
@@ -290,4 +338,5 @@ CHECKS = (
     remembers_members,
     pages_bodies,
     pages_rows,
+    reads_what_did_not_succeed,
 )
