@@ -34,6 +34,8 @@ class Reply:
         server_time: The `Date` header.
         retry_after: Seconds; on a 200 it is the server's polling hint.
         request_limit: `anthropic-ratelimit-requests-limit`: requests a minute.
+        input_limit: `anthropic-ratelimit-input-tokens-limit`: tokens a minute.
+        output_limit: `anthropic-ratelimit-output-tokens-limit`: tokens a minute.
         organization: `anthropic-organization-id`.
         workspace: `anthropic-workspace-id`.
         body: The bytes of the answer, where they are kept as they came (direct calls).
@@ -43,6 +45,8 @@ class Reply:
     server_time: datetime | None = None
     retry_after: float | None = None
     request_limit: float | None = None
+    input_limit: float | None = None
+    output_limit: float | None = None
     organization: str | None = None
     workspace: str | None = None
     body: bytes = b""

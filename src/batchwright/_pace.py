@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from batchwright.config import Polling, RetryBudget
+from batchwright.types import Tokens
 
 #: The server's own polling hint (`retry-after` on a 200) where it gives none.
 DEFAULT_HINT = 10.0
@@ -19,6 +20,8 @@ GROWTH = 1.5
 JITTER = 0.1
 #: A `retry-after` longer than this parks the org instead of sleeping.
 PARK_ABOVE = 900.0
+#: Answers over which the average use of tokens follows a job whose questions change.
+MEMORY = 200
 
 
 def poll_gap(looks: int, hint: float | None, polling: Polling, chance: float) -> float:
@@ -116,3 +119,32 @@ class RequestBudget:
         self._at = now
         self._level -= 1.0
         return 0.0 if self._level >= 0 else -self._level / rate
+
+
+@dataclass(slots=True)
+class AverageUse:
+    """
+    Tokens that one answer used on average, the recent ones counting most.
+
+    The API limits tokens a minute as well as requests; how many requests that is, only the answers
+    tell.
+    """
+
+    _count: int = 0
+    _input: float = 0.0
+    _output: float = 0.0
+
+    def add(self, used: Tokens | None) -> None:
+        """Take in what one answer used; tokens read from the cache are not limited."""
+        if used is None:
+            return
+        self._count = min(self._count + 1, MEMORY)
+        self._input += (used.input + used.cache_write - self._input) / self._count
+        self._output += (used.output - self._output) / self._count
+
+    @property
+    def average(self) -> Tokens | None:
+        """Return the average, rounded up; `None` before the first answer."""
+        if not self._count:
+            return None
+        return Tokens(input=math.ceil(self._input), output=math.ceil(self._output))

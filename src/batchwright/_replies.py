@@ -5,6 +5,7 @@ From an answer's status, headers and bytes to facts: a `Reply`, or the `Failure`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -35,6 +36,8 @@ def head_of(headers: Mapping[str, str]) -> Reply:
         server_time=_date_of(headers.get("date")),
         retry_after=parse_retry_after(headers.get("retry-after"), now),
         request_limit=_number_of(headers.get("anthropic-ratelimit-requests-limit")),
+        input_limit=_number_of(headers.get("anthropic-ratelimit-input-tokens-limit")),
+        output_limit=_number_of(headers.get("anthropic-ratelimit-output-tokens-limit")),
         organization=headers.get("anthropic-organization-id"),
         workspace=headers.get("anthropic-workspace-id"),
     )
@@ -52,14 +55,7 @@ def reply_of(call: str, status: int, headers: Mapping[str, str], body: bytes) ->
     if not isinstance(data, dict):
         text = f"an answer that is not the API's JSON ({len(body)} bytes)"
         raise CallFailed(Failure(call=call, status=status, message=text))
-    return Reply(
-        data=data,
-        server_time=head.server_time,
-        retry_after=head.retry_after,
-        request_limit=head.request_limit,
-        organization=head.organization,
-        workspace=head.workspace,
-    )
+    return replace(head, data=data)
 
 
 def _failure_of_body(call: str, status: int, data: dict[str, Any], head: Reply) -> Failure:

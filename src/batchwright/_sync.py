@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from batchwright._api import CallFailed
+from batchwright._api import CallFailed, Reply
 from batchwright._clock import clock
 from batchwright._context import RunContext
 from batchwright._faults import Failure, Fault, classify
@@ -26,12 +26,13 @@ from batchwright._json import load_json
 from batchwright._judge import judge_settlements
 from batchwright._lines import flag_of, tokens_of
 from batchwright._org import OrgLink
-from batchwright._pace import PARK_ABOVE, RequestBudget, retry_wait
+from batchwright._pace import PARK_ABOVE, AverageUse, RequestBudget, retry_wait
+from batchwright._projection import rpm_within
 from batchwright._window import Window
 from batchwright.config import SyncLimits
 from batchwright.events import ItemsMerged
 from batchwright.store import Body, ItemState, Member, Rest, Settlement, Shard, ShardState
-from batchwright.types import ItemError
+from batchwright.types import ItemError, Tokens
 
 #: Above this a plain call may outlast the connection, so the answer is streamed and put together.
 STREAM_ABOVE_TOKENS = 21_333
@@ -79,6 +80,7 @@ class SyncPool:
         self._limits = limits
         self.window = Window(limits.concurrency)
         self._budget = RequestBudget(rpm=limits.rpm, burst=10.0) if limits.rpm else None
+        self._usage = AverageUse()
         self._began: float | None = None
         self._stopping = False
         self._scopes: set[anyio.CancelScope] = set()
@@ -224,9 +226,18 @@ class SyncPool:
             if wait > 0:
                 await clock().sleep(wait)
 
-    def _pace_by(self, limit: float | None) -> None:
-        """Keep below the requests a minute that the API says are allowed, unless told otherwise."""
-        if self._limits.rpm is not None or not limit:
+    def _pace_by(self, reply: Reply, used: Tokens | None) -> None:
+        """Keep below what the API says is allowed in a minute, unless told otherwise."""
+        if self._limits.rpm is not None:
+            return
+        self._usage.add(used)
+        limit = rpm_within(
+            requests=reply.request_limit,
+            input_tokens=reply.input_limit,
+            output_tokens=reply.output_limit,
+            average=self._usage.average,
+        )
+        if not limit:
             return
         if self._budget is None:
             self._budget = RequestBudget(rpm=limit, burst=limit / 60.0 * BURST_SECONDS)
@@ -236,8 +247,8 @@ class SyncPool:
         stream = needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
         self._org.time.learn(reply.server_time, clock().awake())
-        self._pace_by(reply.request_limit)
         message = message_in(reply.body)
+        self._pace_by(reply, None if message is None else tokens_of(message))
         if message is None:
             text = f"an answer that is no message ({len(reply.body)} bytes)"
             raise CallFailed(Failure(call="message", status=200, message=text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from tests.support import (
@@ -15,7 +16,7 @@ from tests.support import (
 )
 
 from batchwright import CanaryFailed, Item, RetryBudget, ShardLimits, SyncLimits
-from batchwright.simulator import Call, Delay, Error, errored, succeed
+from batchwright.simulator import Call, Delay, Error, WorldSettings, errored, succeed
 from batchwright.testing import simulate
 
 
@@ -242,3 +243,20 @@ async def test_a_canary_that_cannot_say_says_nothing(fault):
 
         assert result.complete
         assert {o.via for o in result.outcomes} == {"batch"}
+
+
+async def test_the_limit_of_tokens_paces_direct_calls():
+    """Requests are unlimited, tokens are not: after a burst, as many leave as the headers allow."""
+    settings = WorldSettings(message_tpm=60_000.0)
+    async with simulate(settings=settings, speed=1.0) as sim:
+        async with runner_on(sim, policy="sync") as runner:
+            asked = [(f"doc-{n}", params(f"question {n} " + "word " * 90)) for n in range(80)]
+            began = time.monotonic()
+            result = await runner.run(asked)
+            took = time.monotonic() - began
+
+        assert result.complete
+        (spent,) = result.report.tokens
+        allowed = 60_000 / (spent.input / spent.answers) / 60
+        # Eight leave before the first answer tells, then four seconds' worth at once.
+        assert took > (80 - 8 - 4 * allowed - 1) / allowed > 1.0

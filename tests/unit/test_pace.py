@@ -9,6 +9,8 @@ import pytest
 from batchwright import ConfigurationError, Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright._batches import deadline_of, read_batch, read_time
 from batchwright._pace import (
+    MEMORY,
+    AverageUse,
     RequestBudget,
     ServerClock,
     backoff,
@@ -16,6 +18,7 @@ from batchwright._pace import (
     poll_gap,
     retry_wait,
 )
+from batchwright.types import Tokens
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -169,3 +172,17 @@ def test_counts_of_an_odd_shape():
 
     assert read_batch(data).total == 3
     assert read_batch({**data, "request_counts": None}).total == 0
+
+
+def test_average_use_follows_the_answers():
+    """The mean of the first answers, then one that forgets; cache reads are not counted."""
+    use = AverageUse()
+    assert use.average is None
+    use.add(None)
+    assert use.average is None
+    use.add(Tokens(input=10, output=100, cache_write=20, cache_read=9_999))
+    use.add(Tokens(input=50, output=300))
+    assert use.average == Tokens(input=40, output=200)
+    for _ in range(10 * MEMORY):
+        use.add(Tokens(input=1, output=7))
+    assert use.average == Tokens(input=2, output=8)
