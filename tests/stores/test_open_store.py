@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchwright.errors import ConfigurationError
-from batchwright.stores import MemoryStore, SQLiteStore, open_store
+from batchwright.stores import MemoryStore, SQLiteStore, open_store, reader_of
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,18 @@ def test_something_else():
     """What is no store is refused by its type."""
     with pytest.raises(ConfigurationError, match="store is a int"):
         open_store(7)
+
+
+async def test_reader_of_a_file_that_is_not_there(tmp_path):
+    """A store that does not exist has no reader, and asking does not create it."""
+    assert reader_of(SQLiteStore(tmp_path / "run.db")) is None
+    (tmp_path / "empty.db").touch()
+    assert reader_of(SQLiteStore(tmp_path / "empty.db")) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.db"]
+
+
+def test_reader_of_other_stores():
+    """Other stores are read through themselves."""
+    store = MemoryStore()
+
+    assert reader_of(store) is store

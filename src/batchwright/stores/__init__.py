@@ -10,10 +10,11 @@ from urllib.parse import unquote
 
 from batchwright.errors import ConfigurationError
 from batchwright.store import CheckpointStore
+from batchwright.stores._sqlite_look import holds_something
 from batchwright.stores.memory import MemoryStore
 from batchwright.stores.sqlite import SQLiteStore
 
-__all__ = ["MemoryStore", "SQLiteStore", "name_of", "open_store"]
+__all__ = ["MemoryStore", "SQLiteStore", "name_of", "open_store", "reader_of"]
 
 _FORMS = "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'memory://', or a store object"
 
@@ -36,6 +37,22 @@ def open_store(spec: str | os.PathLike[str] | CheckpointStore) -> CheckpointStor
     if all(callable(getattr(spec, name, None)) for name in _METHODS):
         return spec
     raise ConfigurationError(f"store is a {type(spec).__name__}; it takes {_FORMS}")
+
+
+def reader_of(store: CheckpointStore) -> CheckpointStore | None:
+    """
+    Return *store* for reading alone, not opened yet; `None` where it does not exist.
+
+    A store in a file is neither created nor changed by what is returned.
+
+    Raises:
+        StoreError: The file is there and cannot be read.
+    """
+    if not isinstance(store, SQLiteStore):
+        return store
+    if not holds_something(store.path):
+        return None
+    return SQLiteStore(store.path, busy_timeout=store.busy_timeout, read_only=True)
 
 
 def _named(spec: str) -> CheckpointStore:

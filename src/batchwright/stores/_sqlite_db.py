@@ -177,7 +177,7 @@ def _ready(conn: sqlite3.Connection, path: Path) -> Db:
     db = Db(conn, path)
     # A stranger's file is recognised before anything about it is changed. In one transaction:
     # another opener may be creating the tables right now.
-    fresh = transact(db, _is_fresh, begin="BEGIN")
+    fresh = transact(db, is_fresh, begin="BEGIN")
     if network_filesystem(path) is None:
         _set_journal(conn, "WAL")
     else:
@@ -216,7 +216,7 @@ def _pragma(conn: sqlite3.Connection, name: str, value: object = None) -> Any:
     return conn.execute(f"PRAGMA {name}{setting}").fetchone()
 
 
-def _is_fresh(db: Db) -> bool:
+def is_fresh(db: Db) -> bool:
     """Tell whether the file is still empty; raise where it is not a store that we know."""
     application = _pragma(db.conn, "application_id")[0]
     version = _pragma(db.conn, "user_version")[0]
@@ -235,7 +235,7 @@ def _is_fresh(db: Db) -> bool:
 
 def _create(db: Db) -> None:
     # Somebody else may have created it since it was looked at.
-    if not _is_fresh(db):
+    if not is_fresh(db):
         return
     for statement in TABLES.split(";\n"):
         db.conn.execute(statement)

@@ -37,6 +37,7 @@ from batchwright.stores import _sqlite_intake as intakes
 from batchwright.stores import _sqlite_read as reading
 from batchwright.stores import _sqlite_write as writing
 from batchwright.stores._sqlite_db import Db, connect, transact, translated
+from batchwright.stores._sqlite_look import look
 
 T = TypeVar("T")
 
@@ -54,11 +55,19 @@ class SQLiteStore:
     Args:
         path: The file; its folder must exist.
         busy_timeout: Seconds to wait for another program that has the file locked.
+        read_only: Only read. The file must be there; it, and what lies beside it, stay as they are.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        busy_timeout: float = 30.0,
+        read_only: bool = False,
+    ) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100 - symbolic links stay
         self.busy_timeout = busy_timeout
+        self.read_only = read_only
         self._worker: Worker | None = None
         self._db: Db | None = None
 
@@ -87,7 +96,9 @@ class SQLiteStore:
                 worker.stop()
 
     def _connect(self) -> None:
-        if self._db is None:
+        if self.read_only:
+            look(self.path, self.busy_timeout, lambda _: None)
+        elif self._db is None:
             self._db = connect(self.path, self.busy_timeout)
 
     def _disconnect(self) -> None:
@@ -108,9 +119,13 @@ class SQLiteStore:
         return await self._worker.call(call)
 
     async def _read(self, work: Callable[[Db], T]) -> T:
+        if self.read_only and self._worker is not None:
+            return await self._worker.call(lambda: look(self.path, self.busy_timeout, work))
         return await self._call(work, "BEGIN")
 
     async def _write(self, work: Callable[[Db], T], *, durable: bool = False) -> T:
+        if self.read_only:
+            raise StoreError(f"the store {self.path} was opened for reading only")
         # IMMEDIATE: a reader that turns into a writer can be refused without waiting.
         return await self._call(work, "BEGIN IMMEDIATE", durable=durable)
 
