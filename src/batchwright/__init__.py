@@ -21,6 +21,10 @@ if TYPE_CHECKING:
         ShardLimits,
         SyncLimits,
     )
+    from batchwright.dataframes import (
+        items_from_dataframe,
+        to_dataframe,
+    )
     from batchwright.errors import (
         BatchwrightError,
         CanaryFailed,
@@ -115,6 +119,10 @@ _HOMES = {
         "RetryBudget",
         "ShardLimits",
         "SyncLimits",
+    ),
+    "batchwright.dataframes": (
+        "items_from_dataframe",
+        "to_dataframe",
     ),
     "batchwright.errors": (
         "BatchwrightError",
@@ -253,8 +261,10 @@ __all__ = [
     "WaitingForOwner",
     "WaveLooksWedged",
     "WaveSnapshot",
+    "items_from_dataframe",
     "items_from_jsonl",
     "run",
+    "to_dataframe",
 ]
 
 

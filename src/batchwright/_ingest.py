@@ -165,6 +165,10 @@ async def _each(items: Any) -> AsyncIterator[Any]:
             f"items must be an iterable of items, not {type(items).__name__}; for a file use "
             "items_from_jsonl(path) or `batchwright run FILE`"
         )
+    if hasattr(items, "columns"):
+        raise IntakeError(
+            "items is a data frame; make items of its rows: items_from_dataframe(frame, id=…, …)"
+        )
     if hasattr(items, "keys"):
         raise IntakeError(
             "items is a mapping; pass its pairs, as in runner.run(items.items()), or a list of "

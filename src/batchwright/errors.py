@@ -40,13 +40,15 @@ class IntakeError(BatchwrightError, ValueError):
 class DuplicateItem(IntakeError):
     """An item id occurs twice in one call; there is no option to wave it through."""
 
-    def __init__(self, item_id: str, positions: tuple[int, int]) -> None:
+    def __init__(self, item_id: str, positions: tuple[int, int], others: int = 0) -> None:
         self.item_id = item_id
         self.positions = positions
+        self.others = others
+        more = f"; so do {others} more" if others else ""
         super().__init__(
             f"item id {item_id!r} occurs twice, at positions {positions[0]} and {positions[1]} "
-            "(counted from 0). Each question needs its own id: give the second one another id, or "
-            "drop it. For several samples of one question add the sample to the id, "
+            f"(counted from 0){more}. Each question needs its own id: give the second one another "
+            "id, or drop it. For several samples of one question add the sample to the id, "
             f"as in {item_id + '#2'!r}. Nothing was sent."
         )
 

@@ -193,9 +193,14 @@ class RunResult:
         """Return the number of items passed."""
         return sum(self.counts.values())
 
-    def __aiter__(self) -> AsyncIterator[Outcome]:
-        """Yield every outcome in input order, read from the store page by page."""
-        return self._reader.read()
+    async def __aiter__(self) -> AsyncIterator[Outcome]:
+        """Yield every outcome in input order; with `collect=False` from the store, by pages."""
+        if self._outcomes is not None:
+            for outcome in self._outcomes:
+                yield outcome
+            return
+        async for outcome in self._reader.read():
+            yield outcome
 
     def __repr__(self) -> str:
         told = ", ".join(f"{count} {status}" for status, count in self.counts.items() if count)
@@ -235,15 +240,7 @@ class RunResult:
         Raises:
             ConfigurationError: The file cannot be written there.
         """
-        return Written(run_blocking(lambda: write_lines(self._lines(), path)))
-
-    async def _lines(self) -> AsyncIterator[Outcome]:
-        if self._outcomes is not None:
-            for outcome in self._outcomes:
-                yield outcome
-            return
-        async for outcome in self:
-            yield outcome
+        return Written(run_blocking(lambda: write_lines(aiter(self), path)))
 
     def _of(self, status: Status) -> tuple[Outcome, ...]:
         held = tuple(outcome for outcome in self._apart if outcome.status == status)

@@ -135,11 +135,7 @@ class Outcome:
     @property
     def text(self) -> str:
         """All text blocks joined; empty where there is none. Never raises."""
-        blocks = (self.answer or {}).get("content")
-        if not isinstance(blocks, list):
-            return ""
-        texts = (b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text")
-        return "".join(t for t in texts if isinstance(t, str))
+        return text_of(self.answer or {})
 
     @property
     def usage(self) -> Usage | None:
@@ -162,6 +158,15 @@ class Outcome:
     def refused(self) -> bool:
         """Whether the model declined to answer."""
         return self.stop_reason == "refusal"
+
+
+def text_of(answer: Mapping[str, Any]) -> str:
+    """Return all text blocks of a message joined; empty where there is none."""
+    blocks = answer.get("content")
+    if not isinstance(blocks, list):
+        return ""
+    texts = (b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text")
+    return "".join(t for t in texts if isinstance(t, str))
 
 
 #: Stop reasons of an answer that is not whole (the API still calls the item succeeded).

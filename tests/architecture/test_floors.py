@@ -12,7 +12,7 @@ FLOORS: dict[int, str] = {
     1: "_clock _json _wire types events config errors store",
     2: (
         "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
-        "_export status _terms _deadline _projection _prices"
+        "_export _rows status _terms _deadline _projection _prices"
     ),
     3: (
         "_gateway _threads stores listeners report _org _lookout "
@@ -23,7 +23,7 @@ FLOORS: dict[int, str] = {
         "_canary _carry _prelude _recover _standing _stop _dispatch "
         "_forecast _wave _session runner blocking"
     ),
-    6: "__init__ cli testing simulator items __main__",
+    6: "__init__ cli testing simulator items dataframes __main__",
 }
 FLOOR = {unit: floor for floor, units in FLOORS.items() for unit in units.split()}
 

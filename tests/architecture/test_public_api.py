@@ -17,6 +17,7 @@ PROMISED = frozenset(
     """
 BatchRunner Item Org ShardLimits Polling RetryBudget SyncLimits Outcome ItemError RunResult
 RunReport RunStatus CheckpointStore DispatchPolicy Stay Switch WaveSnapshot run
+items_from_jsonl items_from_dataframe to_dataframe
 BatchwrightError IntakeError DuplicateItem ChangedItem MassRefusal OtherRun ConfigurationError
 RunLocked StoreError StoreBusy StoreCorrupt StoreFull SchemaTooNew IncompleteRun
 """.split()  # noqa: SIM905 - a column of quotes hides the names
@@ -25,8 +26,10 @@ RunLocked StoreError StoreBusy StoreCorrupt StoreFull SchemaTooNew IncompleteRun
 PUBLIC_MODULES = [
     "batchwright",
     "batchwright.config",
+    "batchwright.dataframes",
     "batchwright.errors",
     "batchwright.events",
+    "batchwright.items",
     "batchwright.policy",
     "batchwright.report",
     "batchwright.simulator",
@@ -108,6 +111,7 @@ def test_typed_marker_is_shipped():
 def test_import_needs_no_extra(name):
     """The library, and the plugin that pytest loads in every project, need no extra packages."""
     extras = ["typer", "rich", "starlette", "uvicorn", "httptools", "pytest_asyncio"]
+    extras += ["pandas", "polars"]
     code = f"import sys\nfor name in {extras!r}: sys.modules[name] = None\nimport {name}\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
