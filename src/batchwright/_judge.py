@@ -38,14 +38,25 @@ def make_judge(validate: Any) -> Judge | None:
     if validate is None:
         return None
     if isinstance(validate, type) and issubclass(validate, pydantic.BaseModel):
-        return _judge_by(lambda outcome: validate.model_validate_json(outcome.text))
+        return _judge_by(lambda outcome: validate.model_validate_json(_written(outcome)))
     if isinstance(validate, pydantic.TypeAdapter):
-        return _judge_by(lambda outcome: validate.validate_json(outcome.text))
+        return _judge_by(lambda outcome: validate.validate_json(_written(outcome)))
     if callable(validate):
         return _judge_by(validate)
     raise ConfigurationError(
         f"validate must be a callable that takes an Outcome, or a pydantic model, not {validate!r}"
     )
+
+
+def _written(outcome: Outcome) -> str:
+    """Return the text that a model parses; an answer by tool is told apart from a bad one."""
+    text = outcome.text
+    if not text and outcome.stop_reason == "tool_use":
+        raise ValueError(
+            "the answer uses a tool and has no text, which is what a model parses; give validate "
+            "a function that looks at outcome.message.content"
+        )
+    return text
 
 
 def _judge_by(validate: Callable[[Outcome], Any]) -> Judge:

@@ -331,7 +331,7 @@ class _Columns:
             "org": outcome.org,
             "attempts": outcome.attempts,
             "text": None if answer is None else text_of(answer),
-            "stop_reason": outcome.stop_reason,
+            "stop_reason": None if answer is None else answer.get("stop_reason"),
             "input_tokens": None if tokens is None else tokens.input,
             "output_tokens": None if tokens is None else tokens.output,
             "error_type": None if error is None else error.type,

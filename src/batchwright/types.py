@@ -134,7 +134,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """All text blocks joined; empty where there is none. Never raises."""
+        """All text blocks joined, never raises; the use of a tool is in `message.content` only."""
         return text_of(self.answer or {})
 
     @property

@@ -111,6 +111,28 @@ async def test_direct_calls(sim, client, params):
     assert sim.world.books().direct == {expected_text(asked): 2}
 
 
+async def test_content_blocks(sim, client, item, params, clock):
+    """An answer may be whole blocks: the SDK reads a tool's use from all three ways alike."""
+    said = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "text", "text": "Let me look. " * 3},
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": ["here", 3, None]}},
+    ]
+    sim.world.configure(answer=lambda asked: said)
+    plain = await client.messages.create(**params("where?"))
+    async with client.messages.stream(**params("where?")) as stream:
+        streamed = await stream.get_final_message()
+    batch = await client.messages.batches.create(requests=[item("a")])
+    clock.advance(100)
+    results = [line async for line in await client.messages.batches.results(batch.id)]
+    for message in (plain, streamed, results[0].result.message):
+        assert [block.type for block in message.content] == ["thinking", "text", "tool_use"]
+        assert message.content[1].text == said[1]["text"]
+        assert message.content[2].input == said[2]["input"]
+        assert message.stop_reason == "tool_use"
+        assert message.usage.output_tokens > 40
+
+
 async def test_direct_errors(client, params):
     """A direct call is told at once what a batch tells by its line; prompts can ask for it."""
     with pytest.raises(anthropic.NotFoundError, match="model: nope"):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
 from batchwright.simulator._seeded import token
+
+#: What a simulated model says: a text, or whole content blocks such as the use of a tool.
+Answer: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 #: Characters of the last user text that come back in an answer.
 ECHO_LENGTH = 60
@@ -75,7 +78,7 @@ def message(
     *,
     id: str,  # noqa: A002 - the API's own word
     model: str,
-    text: str,
+    said: Answer,
     stop_reason: str,
     input_tokens: int,
     output_tokens: int,
@@ -88,13 +91,26 @@ def message(
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [] if refused else [{"type": "text", "text": text, "citations": None}],
-        "stop_reason": stop_reason,
+        "content": [] if refused else _content(said),
+        "stop_reason": _stop_reason(said, stop_reason),
         "stop_sequence": None,
         "stop_details": None,
         "container": None,
         "usage": usage(input_tokens, output_tokens, service_tier),
     }
+
+
+def _content(said: Answer) -> list[Mapping[str, Any]]:
+    if isinstance(said, str):
+        return [{"type": "text", "text": said, "citations": None}]
+    return list(said)
+
+
+def _stop_reason(said: Answer, scripted: str) -> str:
+    if scripted == "end_turn" and not isinstance(said, str):
+        used = any(block.get("type") == "tool_use" for block in said)
+        return "tool_use" if used else scripted
+    return scripted
 
 
 def usage(input_tokens: int, output_tokens: int, service_tier: str) -> dict[str, Any]:

@@ -69,15 +69,15 @@ def direct_answer(
     if fate.kind == "errored":
         raise ApiProblem(_STATUS.get(fate.error_type, 500), fate.error_type, fate.message)
     fate = with_answer(fate, params, settings.answer)
-    text = prompt.text(seed) if fate.text is None else fate.text
+    said = prompt.text(seed) if fate.text is None else fate.text
     return message(
         id=api_id("msg", seed, prompt.digest, attempt),
         model=resolve(params["model"]),
-        text=text,
+        said=said,
         stop_reason=fate.stop_reason,
         input_tokens=prompt.tokens,
         output_tokens=output_tokens(
-            text, fate.stop_reason, fate.output_tokens, params["max_tokens"]
+            said, fate.stop_reason, fate.output_tokens, params["max_tokens"]
         ),
         service_tier="standard",
     )
@@ -98,17 +98,32 @@ def stream_events(answer: Mapping[str, Any]) -> Iterator[bytes]:
     opening["usage"] = {**usage, "output_tokens": 1}
     yield _event("message_start", {"message": opening})
     for place, block in enumerate(answer["content"]):
-        empty = {**block, "text": ""}
-        yield _event("content_block_start", {"index": place, "content_block": empty})
-        text = block["text"]
-        for start in range(0, len(text), _DELTA):
-            delta = {"type": "text_delta", "text": text[start : start + _DELTA]}
+        opened, deltas = _pieces(block)
+        yield _event("content_block_start", {"index": place, "content_block": opened})
+        for delta in deltas:
             yield _event("content_block_delta", {"index": place, "delta": delta})
         yield _event("content_block_stop", {"index": place})
-    delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
+    ending = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
     closing = {"output_tokens": usage["output_tokens"], "input_tokens": usage["input_tokens"]}
-    yield _event("message_delta", {"delta": delta, "usage": closing})
+    yield _event("message_delta", {"delta": ending, "usage": closing})
     yield _event("message_stop", {})
+
+
+def _pieces(block: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[dict[str, str]]]:
+    """Return a block as it is opened, and the deltas that fill it."""
+    if block["type"] == "text":
+        return {**block, "text": ""}, _deltas("text", block["text"])
+    if block["type"] == "tool_use":
+        written = orjson.dumps(block["input"]).decode()
+        return {**block, "input": {}}, _deltas("input_json", written, field="partial_json")
+    return block, []
+
+
+def _deltas(kind: str, text: str, field: str = "text") -> list[dict[str, str]]:
+    return [
+        {"type": f"{kind}_delta", field: text[start : start + _DELTA]}
+        for start in range(0, len(text), _DELTA)
+    ]
 
 
 def _event(name: str, data: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchwright.simulator._seeded import fraction
-from batchwright.simulator.answers import last_user_text, read_prompt
+from batchwright.simulator.answers import Answer, last_user_text, read_prompt
 from batchwright.simulator.batches import Outcome, StoredRequest
 from batchwright.simulator.envelope import check_count, check_request
 from batchwright.simulator.fates import (
@@ -127,7 +127,7 @@ def drawn_fate(settings: WorldSettings, seed: int, custom_id: str, attempt: int)
 def with_answer(
     fate: Fate,
     params: Mapping[str, Any],
-    answer: Callable[[Mapping[str, Any]], str | None] | None,
+    answer: Callable[[Mapping[str, Any]], Answer | None] | None,
 ) -> Fate:
     """Put the test's own answer into a fate that has no text yet."""
     if answer is None or fate.kind != "succeeded" or fate.text is not None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from batchwright.simulator.answers import Answer
+
 Kind = Literal["succeeded", "errored", "expired", "canceled", "never"]
 
 #: Our own custom ids look like `stem-code`, the code being 11 base-62 characters.
@@ -21,7 +23,8 @@ class Fate:
     Attributes:
         kind: How its result line reads; `never` keeps the whole batch from ending before
             `expires_at`, when it expires with it.
-        text: The answer, for `succeeded`; None is the echo of the prompt.
+        text: The answer, for `succeeded`, as text or as content blocks; None is the echo of the
+            prompt.
         stop_reason: `stop_reason` of the message, for `succeeded`.
         output_tokens: For `succeeded`; None follows from the text.
         error_type: `error.type`, for `errored`.
@@ -30,7 +33,7 @@ class Fate:
     """
 
     kind: Kind = "succeeded"
-    text: str | None = None
+    text: Answer | None = None
     stop_reason: str = "end_turn"
     output_tokens: int | None = None
     error_type: str = "api_error"
@@ -47,9 +50,9 @@ TRUNCATE = Fate(stop_reason="max_tokens")
 
 
 def succeed(
-    text: str | None = None, *, stop_reason: str = "end_turn", output_tokens: int | None = None
+    text: Answer | None = None, *, stop_reason: str = "end_turn", output_tokens: int | None = None
 ) -> Fate:
-    """Return the fate of an answer; without `text` the answer echoes the prompt."""
+    """Return the fate of an answer; without `text` (or blocks) it echoes the prompt."""
     return Fate(text=text, stop_reason=stop_reason, output_tokens=output_tokens)
 
 

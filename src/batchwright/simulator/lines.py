@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from batchwright.simulator._seeded import api_id
-from batchwright.simulator.answers import message
+from batchwright.simulator.answers import Answer, message
 from batchwright.simulator.batches import Batch, StoredRequest
 from batchwright.simulator.problems import envelope
 
@@ -33,25 +33,26 @@ def result_object(batch: Batch, request: StoredRequest) -> dict[str, Any]:
 def _message(batch: Batch, request: StoredRequest) -> dict[str, Any]:
     fate, prompt = request.fate, request.prompt
     assert prompt is not None, "only sound params are answered"
-    text = prompt.text(batch.seed) if fate.text is None else fate.text
+    said = prompt.text(batch.seed) if fate.text is None else fate.text
     return message(
         id=api_id("msg", batch.seed, batch.id, request.custom_id),
         model=request.model,
-        text=text,
+        said=said,
         stop_reason=fate.stop_reason,
         input_tokens=prompt.tokens,
-        output_tokens=output_tokens(text, fate.stop_reason, fate.output_tokens, request.max_tokens),
+        output_tokens=output_tokens(said, fate.stop_reason, fate.output_tokens, request.max_tokens),
         service_tier="batch",
     )
 
 
-def output_tokens(text: str, stop_reason: str, scripted: int | None, max_tokens: int) -> int:
+def output_tokens(said: Answer, stop_reason: str, scripted: int | None, max_tokens: int) -> int:
     """Return plausible output tokens: about one for four characters; all when truncated."""
     if scripted is not None:
         return scripted
     if stop_reason == "max_tokens":
         return max_tokens
-    return 1 if stop_reason == "refusal" else (len(text) + 3) // 4
+    written = said if isinstance(said, str) else orjson.dumps(said)
+    return 1 if stop_reason == "refusal" else (len(written) + 3) // 4
 
 
 def _error(batch: Batch, request: StoredRequest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchwright.simulator.answers import Answer
 from batchwright.simulator.fates import FateFor
 
 DAY = 86_400.0
@@ -35,7 +36,7 @@ class WorldSettings:
         cancel_ended_ok: Cancel on an ended batch answers 200 instead of 400.
         visible_after: Reads of a new batch give 404, and lists leave it out, for so long.
         fate: `(custom_id, params) -> Fate | None`, asked once for each request.
-        answer: `params -> text | None`: what the model says; None is the echo.
+        answer: `params -> text, content blocks, or None`: what the model says; None is the echo.
         error_rate: Share of requests that end as `errored` with `error_type`.
         error_type: See `error_rate`.
         expire_rate: Share of requests that end as `expired`.
@@ -76,7 +77,7 @@ class WorldSettings:
     cancel_ended_ok: bool = False
     visible_after: float = 0.0
     fate: FateFor | None = None
-    answer: Callable[[Mapping[str, Any]], str | None] | None = None
+    answer: Callable[[Mapping[str, Any]], Answer | None] | None = None
     error_rate: float = 0.0
     error_type: str = "api_error"
     expire_rate: float = 0.0

@@ -260,6 +260,6 @@ class World:
             tokens = read_prompt(params).tokens
             self._bucket(access, "input-tokens").take(self.now(), tokens)
         answer = direct_answer(params, access, self.settings, self.seed, self._book)
-        text = answer["content"][0]["text"] if answer["content"] else ""
+        text = "".join(block.get("text", "") for block in answer["content"])
         self.direct[text] = self.direct.get(text, 0) + 1
         return answer
