@@ -5,9 +5,10 @@ policy, and ends when nothing is under way and nothing can be sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,6 +26,7 @@ from batchwright._wire import body_size
 from batchwright.config import SyncLimits
 from batchwright.events import LiveBatch, ShardPlanned
 from batchwright.policy import DispatchPolicy
+from batchwright.shared import PATH
 from batchwright.status import progress_of
 from batchwright.store import ItemState, Pending, RunInfo, Shard, ShardPlan, ShardState
 
@@ -205,8 +207,7 @@ class Wave:
             return True
         size = body_size(len(fit), sum(item.size for item in fit))
         piece = Cut(tuple(item.seq for item in fit), size)
-        shard = await self._plan_cut(org, headers, piece)
-        shard = await self._ctx.move(shard, ShardState.PLANNED, facts={"path": "sync"})
+        shard = await self._plan_cut(org, headers, piece, facts={PATH: "sync"})
         self._dispatch.claim(shard)
         self._start(tasks, shard)
         return True
@@ -302,7 +303,13 @@ class Wave:
         )
         self._start(tasks, shard)
 
-    async def _plan_cut(self, org: OrgLink, headers: str, piece: Cut) -> Shard:
+    async def _plan_cut(
+        self,
+        org: OrgLink,
+        headers: str,
+        piece: Cut,
+        facts: Mapping[str, str] = MappingProxyType({}),
+    ) -> Shard:
         plan = ShardPlan(
             spans=piece.spans,
             count=piece.count,
@@ -311,6 +318,7 @@ class Wave:
             org=org.label,
             wave=self._ctx.wave,
             planned_at=clock().now(),
+            facts=facts,
         )
         shard = await self._ctx.plan(plan)
         self._backlog.take(headers, piece.count)

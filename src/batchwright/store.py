@@ -89,12 +89,18 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to write to a run. `token` grows with every owner; an older one is refused."""
+    """
+    The right to write to a run. `token` grows with every owner; an older one is refused.
+
+    `worker`: 0 for the owner of the run; for one of several workers on it the worker's number
+    (see `batchwright.shared`).
+    """
 
     run_id: str
     token: int
     owner: Owner
     beat_at: datetime
+    worker: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +185,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardPlan:
-    """A shard to be created: the positions (`seq`) of its items, its size, who is to send it."""
+    """
+    A shard to be created: the positions (`seq`) of its items, its size, who is to send it.
+
+    `facts`: what the new shard's `facts` hold from the beginning.
+    """
 
     spans: Spans
     count: int
@@ -188,6 +198,7 @@ class ShardPlan:
     org: str
     wave: int
     planned_at: datetime
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ PUBLIC_MODULES = [
     "batchwright.items",
     "batchwright.policy",
     "batchwright.report",
+    "batchwright.shared",
     "batchwright.simulator",
     "batchwright.status",
     "batchwright.store",

@@ -11,7 +11,13 @@ import pytest
 
 from batchwright.errors import RunLocked
 from batchwright.stores import MemoryStore, SQLiteStore
-from batchwright.testing.conformance import CHECKS, check_checkpoint_store, run_store_check
+from batchwright.testing import (
+    CHECKS,
+    SHARED_CHECKS,
+    check_checkpoint_store,
+    check_shared_store,
+    run_store_check,
+)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -33,6 +39,12 @@ async def test_store(makers, check):
     await run_store_check(check, make, reopen=reopen)
 
 
+@pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
+async def test_shared_store(check):
+    """A store for many processes keeps the promise that is the check's docstring."""
+    await run_store_check(check, MemoryStore)
+
+
 async def test_whole_suite():
     """The suite as third parties call it passes, also for a factory that must be awaited."""
 
@@ -40,6 +52,7 @@ async def test_whole_suite():
         return MemoryStore()
 
     await check_checkpoint_store(make)
+    await check_shared_store(make)
 
 
 async def test_broken_store_is_found():
@@ -52,3 +65,17 @@ async def test_broken_store_is_found():
 
     with pytest.raises(AssertionError, match="a released lease does not write"):
         await check_checkpoint_store(Unfenced)
+
+
+async def test_broken_shared_store_is_found():
+    """A store that lets a buried worker write fails with the promise's name."""
+
+    class Undead(MemoryStore):
+        async def put_facts(self, lease, facts):
+            with contextlib.suppress(RunLocked):
+                await super().put_facts(lease, facts)
+
+    with pytest.raises(AssertionError, match="a buried worker does not write"):
+        await run_store_check(
+            next(c for c in SHARED_CHECKS if c.__name__ == "buries_the_silent"), Undead
+        )

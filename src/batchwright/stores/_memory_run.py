@@ -11,8 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from batchwright._json import dump_json, load_json
+from batchwright.shared import Worker
 from batchwright.store import (
     Clash,
+    Group,
     ItemState,
     Lease,
     Member,
@@ -22,6 +24,8 @@ from batchwright.store import (
     Row,
     RunInfo,
     Shard,
+    ShardPlan,
+    ShardState,
 )
 from batchwright.stores import _rules
 from batchwright.stores._rules import Facts, Holder, Standing, Tally
@@ -71,6 +75,11 @@ class Run:
     places: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     wave: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
+    last_worker: int = 0
+    workers: dict[int, Worker] = field(default_factory=dict)
+    #: The worker that has claimed a shard, and the wave in which one put it down, by its number.
+    claims: dict[int, int] = field(default_factory=dict)
+    rested: dict[int, int] = field(default_factory=dict)
 
     def info(self) -> RunInfo:
         return RunInfo(
@@ -92,6 +101,16 @@ class Run:
         for first, last in shard.spans:
             yield from self.entries[first : last + 1]
 
+    def beat(self, worker: int, now: datetime) -> Lease:
+        known = self.workers[worker]
+        lease = replace(known.lease, token=known.lease.token + 1, beat_at=now)
+        self.workers[worker] = replace(known, lease=lease)
+        return lease
+
+    def remove_worker(self, worker: int) -> None:
+        self.workers.pop(worker, None)
+        self.claims = {shard: by for shard, by in self.claims.items() if by != worker}
+
     def holder(self, number: int | None) -> Holder | None:
         if number is None:
             return None
@@ -105,7 +124,32 @@ class Run:
 
 
 def holds(run: Run, lease: Lease) -> bool:
-    return run.lease is not None and run.first_token <= lease.token <= run.token
+    held = run.lease is not None and not lease.worker
+    return held and run.first_token <= lease.token <= run.token
+
+
+def groups_of(run: Run) -> list[Group]:
+    groups: dict[str, list[int]] = {}
+    for entry in run.entries:
+        if entry.standing.state is ItemState.PENDING:
+            counts = groups.setdefault(entry.row.headers, [0, 0])
+            counts[entry.standing.attempts > 0] += 1
+    return [Group(headers=h, fresh=n[0], again=n[1]) for h, n in sorted(groups.items())]
+
+
+def new_shard(run: Run, plan: ShardPlan) -> Shard:
+    return Shard(
+        number=len(run.shards) + 1,
+        spans=tuple((first, last) for first, last in plan.spans),
+        count=plan.count,
+        size=plan.size,
+        headers=plan.headers,
+        org=plan.org,
+        wave=plan.wave,
+        state=ShardState.PLANNED,
+        planned_at=plan.planned_at,
+        facts=plain(plan.facts),
+    )
 
 
 def opened_intake(run: Run, intake: int) -> Intake:

@@ -269,6 +269,11 @@ def not_pending(plan: ShardPlan, moved: int) -> StoreError:
     return StoreError(f"only {moved} of the {plan.count} items of the planned shard are pending")
 
 
+def not_inside(plan: ShardPlan, parent: int, found: int) -> StoreError:
+    """Return the error for a part whose items are not all in flight in the shard it is cut from."""
+    return StoreError(f"only {found} of the {plan.count} items are in flight in shard {parent}")
+
+
 def check_facts(facts: Mapping[str, Any]) -> None:
     """Refuse names that `move_shard` does not know."""
     if unknown := facts.keys() - SHARD_FACTS:
@@ -371,6 +376,22 @@ def load_error(data: bytes | None) -> ItemError | None:
 def describe(owner: Owner) -> str:
     """Name an owner for a message."""
     return f"process {owner.pid} on {owner.host}"
+
+
+def buried(lease: Lease) -> RunLocked:
+    """Return the error for a worker that others have succeeded, or that has left."""
+    return RunLocked(lease.run_id, f"worker {lease.worker} was succeeded by others")
+
+
+def not_claimed(lease: Lease, number: int | None) -> RunLocked:
+    """Return the error for a worker that writes to what it has not claimed."""
+    what = "what belongs to no shard" if number is None else f"shard {number}"
+    return RunLocked(lease.run_id, f"{what} is not claimed by worker {lease.worker}")
+
+
+def claimed(run_id: str, number: int, worker: int) -> StoreError:
+    """Return the error for the owner of a run that writes to what a worker has claimed."""
+    return StoreError(f"shard {number} of run {run_id!r} is claimed by worker {worker}")
 
 
 def locked(lease: Lease, owner: Owner | None) -> RunLocked:

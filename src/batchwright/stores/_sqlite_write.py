@@ -199,7 +199,7 @@ def _leave_pending(db: Db, run: RunRow, keys: Sequence[tuple[int, int]]) -> Tall
 
 def _insert_shard(db: Db, run: RunRow, number: int, plan: ShardPlan) -> None:
     size = (plan.count, plan.size, plan.headers, plan.org, plan.wave)
-    start = (ShardState.PLANNED.value, stamp(plan.planned_at), b"{}")
+    start = (ShardState.PLANNED.value, stamp(plan.planned_at), dump_json(dict(plan.facts)))
     db.conn.execute(
         "INSERT INTO shards (run, number, count, size, headers, org, wave, state, planned_at, "
         "facts, cancel, polls) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0)",

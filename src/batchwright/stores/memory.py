@@ -38,8 +38,10 @@ from batchwright.stores._memory_run import (
     Intake,
     Run,
     count,
+    groups_of,
     holds,
     member_of,
+    new_shard,
     opened_intake,
     places_of,
     plain,
@@ -48,17 +50,18 @@ from batchwright.stores._memory_run import (
     stage_one,
     take_up,
 )
+from batchwright.stores._memory_workers import MemoryWorkers
 
 
-class MemoryStore:
+class MemoryStore(MemoryWorkers):
     """
-    A `CheckpointStore` without durability.
+    A `CheckpointStore` without durability, which several runners of one process can work on.
 
     It is bound to no event loop. Closing it keeps what it holds, as with the other stores.
     """
 
     def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
+        super().__init__({})
         self._intakes = 0
 
     async def open(self) -> None:
@@ -88,6 +91,8 @@ class MemoryStore:
 
     async def renew(self, lease: Lease, now: datetime) -> Lease:
         """See `CheckpointStore.renew`."""
+        if lease.worker:
+            return self._fence_worker(lease).beat(lease.worker, now)
         run = self._fence(lease)
         assert run.lease is not None
         run.token += 1
@@ -97,7 +102,9 @@ class MemoryStore:
     async def release(self, lease: Lease) -> None:
         """See `CheckpointStore.release`."""
         run = self._runs.get(lease.run_id)
-        if run is not None and holds(run, lease):
+        if run is not None and lease.worker:
+            run.remove_worker(lease.worker)
+        elif run is not None and holds(run, lease):
             run.lease = None
 
     # -- intake -------------------------------------------------------------------------------
@@ -152,29 +159,15 @@ class MemoryStore:
         """See `CheckpointStore.start_wave`."""
         run = self._fence(lease)
         run.wave += 1
-        groups: dict[str, list[int]] = {}
         for entry in run.entries:
             take_up(run, entry.standing, resubmit)
-            if entry.standing.state is ItemState.PENDING:
-                counts = groups.setdefault(entry.row.headers, [0, 0])
-                counts[entry.standing.attempts > 0] += 1
-        return [Group(headers=h, fresh=n[0], again=n[1]) for h, n in sorted(groups.items())]
+        return groups_of(run)
 
     async def plan_shard(self, lease: Lease, plan: ShardPlan) -> Shard:
         """See `CheckpointStore.plan_shard`."""
         run = self._fence(lease)
         _rules.check_plan(plan)
-        shard = Shard(
-            number=len(run.shards) + 1,
-            spans=tuple((first, last) for first, last in plan.spans),
-            count=plan.count,
-            size=plan.size,
-            headers=plan.headers,
-            org=plan.org,
-            wave=plan.wave,
-            state=ShardState.PLANNED,
-            planned_at=plan.planned_at,
-        )
+        shard = new_shard(run, plan)
         waiting = {e.seq for e in run.members(shard) if e.standing.state is ItemState.PENDING}
         if len(waiting) != plan.count:
             raise _rules.not_pending(plan, len(waiting))
@@ -196,7 +189,7 @@ class MemoryStore:
         **facts: Any,
     ) -> Shard:
         """See `CheckpointStore.move_shard`."""
-        run = self._fence(lease)
+        run = self._fence_shard(lease, number)
         shard = run.shard(number)
         _rules.check_facts(facts)
         _rules.check_move(shard, expect, to)
@@ -214,7 +207,7 @@ class MemoryStore:
         self, lease: Lease, number: int | None, settlements: Sequence[Settlement]
     ) -> Sequence[Settled]:
         """See `CheckpointStore.settle`."""
-        run = self._fence(lease)
+        run = self._fence_shard(lease, number)
         for said in settlements:
             if not 0 <= said.seq < len(run.entries):
                 raise _rules.no_item(run.run_id, said.seq)
@@ -225,7 +218,8 @@ class MemoryStore:
 
     async def put_facts(self, lease: Lease, facts: Mapping[str, Any]) -> None:
         """See `CheckpointStore.put_facts`."""
-        self._fence(lease).facts.update(plain(facts))
+        run = self._fence_worker(lease) if lease.worker else self._fence(lease)
+        run.facts.update(plain(facts))
 
     async def put_wish(self, run_id: str, name: str, value: Any) -> None:
         """See `CheckpointStore.put_wish`."""
@@ -307,17 +301,3 @@ class MemoryStore:
                 page.append(row)
                 max_bytes -= len(row.outcome.raw or b"")
         return page
-
-    # -- inside -------------------------------------------------------------------------------
-
-    def _run(self, run_id: str) -> Run:
-        if run_id not in self._runs:
-            raise _rules.no_run(run_id)
-        return self._runs[run_id]
-
-    def _fence(self, lease: Lease) -> Run:
-        run = self._runs.get(lease.run_id)
-        if run is None or not holds(run, lease):
-            owner = None if run is None or run.lease is None else run.lease.owner
-            raise _rules.locked(lease, owner)
-        return run

@@ -133,11 +133,12 @@ async def plans_shards(maker: StoreMaker) -> None:
     """A planned shard has its items, in flight, for ever."""
     desk = await desk_on(await maker.fresh())
     await desk.fill(6)
-    plan = plan_of([0, 1, 4], headers="h", size=77, org="two", wave=3)
+    plan = plan_of([0, 1, 4], headers="h", size=77, org="two", wave=3, facts={"a": [1]})
     shard = await desk.store.plan_shard(desk.lease, plan)
     told = (shard.number, shard.spans, shard.count, shard.size, shard.headers, shard.org)
     assert told == (1, ((0, 1), (4, 4)), 3, 77, "h", "two"), "the shard is as planned"
     assert (shard.wave, shard.state, shard.planned_at) == (3, ShardState.PLANNED, NOW)
+    assert shard.facts == {"a": [1]}, "with the facts of the plan"
     assert (await desk.plan(2)).number == 2, "shards are numbered from 1"
     assert next(iter(await desk.store.read_shards("run"))) == shard, "read_shards returns it"
     assert await desk.states() == "IIIPIP", "its items are in flight"

@@ -9,7 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from batchwright.store import CheckpointStore
-from batchwright.testing import _checks_intake, _checks_life, _checks_settle, _checks_work
+from batchwright.testing import (
+    _checks_intake,
+    _checks_life,
+    _checks_settle,
+    _checks_shared,
+    _checks_work,
+)
 
 MakeStore: TypeAlias = Callable[[], CheckpointStore | Awaitable[CheckpointStore]]
 #: Takes a closed store, returns another object on the same place.
@@ -55,11 +61,14 @@ CHECKS: Final[tuple[StoreCheck, ...]] = (
     *_checks_settle.CHECKS,
 )
 
+#: Every check of `SharedStore`, which a store passes in addition to `CHECKS`.
+SHARED_CHECKS: Final[tuple[StoreCheck, ...]] = _checks_shared.CHECKS
+
 
 async def run_store_check(
     check: StoreCheck, make_store: MakeStore, *, reopen: Reopen | None = None
 ) -> None:
-    """Run one of `CHECKS` on fresh stores, and close them."""
+    """Run one of `CHECKS` or `SHARED_CHECKS` on fresh stores, and close them."""
     maker = StoreMaker(make_store, reopen)
     try:
         await check(maker)
@@ -79,7 +88,23 @@ async def check_checkpoint_store(make_store: MakeStore, *, reopen: Reopen | None
     Raises:
         AssertionError: A promise of the port is broken; the message names it.
     """
-    for check in CHECKS:
+    await _run_all(CHECKS, make_store, reopen)
+
+
+async def check_shared_store(make_store: MakeStore, *, reopen: Reopen | None = None) -> None:
+    """
+    Run every check of `CheckpointStore`, and those of `SharedStore`; see `check_checkpoint_store`.
+
+    Raises:
+        AssertionError: A promise of the port is broken; the message names it.
+    """
+    await _run_all(CHECKS + SHARED_CHECKS, make_store, reopen)
+
+
+async def _run_all(
+    checks: tuple[StoreCheck, ...], make_store: MakeStore, reopen: Reopen | None
+) -> None:
+    for check in checks:
         try:
             await run_store_check(check, make_store, reopen=reopen)
         except AssertionError as error:
