@@ -4,7 +4,6 @@ Reading the caller's items into the store: once each, in chunks, and nothing is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -20,7 +19,8 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from batchwright._intake import IntakeRules, as_item, encode_item
-from batchwright.errors import ChangedItem, DuplicateItem, IntakeError, MassRefusal, OtherRun
+from batchwright._refusals import Refusals
+from batchwright.errors import ChangedItem, DuplicateItem, IntakeError, OtherRun
 from batchwright.events import Event, IntakeProgressed
 from batchwright.store import CheckpointStore, Clash, Lease, NewItem, OnChanged, RunInfo
 from batchwright.types import ItemLike
@@ -31,9 +31,6 @@ CHUNK_BYTES = 4_000_000
 #: The loop gets its turn after so many bytes of encoding.
 SLICE_BYTES = 500_000
 SLICE_ITEMS = 50
-#: More than half refused for one reason is one mistake, once there are more than so many.
-MASS_REFUSAL_ABOVE = 10
-
 #: Shapes of requests that are told apart.
 SHAPES = 5
 
@@ -46,8 +43,7 @@ class _Sums:
     known: int = 0
     changed: Clash | None = None
     more_changed: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    first: dict[str, tuple[str, str]] = field(default_factory=dict)
+    refused: Refusals = field(default_factory=Refusals)
 
 
 class Ingest:
@@ -125,10 +121,7 @@ class Ingest:
     def _count(self, row: NewItem) -> None:
         self._sums.passed += 1
         if row.refusal is not None:
-            # One mistake made in many items differs in its numbers and names, not in its kind.
-            kind = row.refusal.message.partition(":")[0].partition(" is ")[0][:120]
-            self._sums.refused[kind] += 1
-            self._sums.first.setdefault(kind, (row.refusal.message, row.id))
+            self._sums.refused.count(row)
 
     async def _stage(self, chunk: list[NewItem]) -> None:
         staged = await self._store.stage(self._lease, self.number, chunk, self._on_changed)
@@ -148,10 +141,8 @@ class Ingest:
             raise OtherRun(before.run_id, before.items, sums.passed)
         if changed is not None:
             raise ChangedItem(changed.id, changed.position, before.run_id, sums.more_changed)
-        for kind, count in sums.refused.most_common(1):
-            if count > MASS_REFUSAL_ABOVE and count * 2 > sums.passed:
-                message, example = sums.first[kind]
-                raise MassRefusal(message, count, sums.passed, example)
+        if (mass := sums.refused.verdict(sums.passed)) is not None:
+            raise mass
 
 
 async def _each(items: Any) -> AsyncIterator[Any]:

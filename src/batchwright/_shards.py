@@ -9,9 +9,11 @@ rest).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 
 from batchwright._wire import body_size
 from batchwright.store import Pending
@@ -64,11 +66,53 @@ def distinct_count(wanted: int, taken: AbstractSet[int], waiting: int, max_reque
     return next((count for count in range(wanted, lowest - 1, -1) if count not in taken), wanted)
 
 
-def cut(items: Sequence[Pending], *, max_requests: int, max_bytes: int) -> Cut:
+def next_count(waiting: int, most: int, doubtful: AbstractSet[int]) -> int:
+    """
+    Return how many of *waiting* items the next shard should take.
+
+    Args:
+        waiting: Items that may travel together; at least one.
+        most: Most of them in one shard; at least one.
+        doubtful: Counts of the shards whose creates are under way.
+    """
+    return distinct_count(share_of(waiting, most), doubtful, waiting, most)
+
+
+def cut_all(
+    sizes: Sequence[int],
+    *,
+    max_requests: int,
+    max_bytes: int,
+    abreast: int,
+    under_way: deque[int],
+) -> Iterator[Cut]:
+    """
+    Yield the shards of all items, as a wave cuts them when every create is answered in its turn.
+
+    Args:
+        sizes: Bytes of the items' entries on the wire, in the order in which they wait.
+        max_requests: Most requests in one shard.
+        max_bytes: Most bytes of one body.
+        abreast: Most creates under way at once.
+        under_way: Counts of the shards that are being sent; brought up to date.
+    """
+    at = 0
+    while at < len(sizes):
+        while len(under_way) >= abreast:
+            under_way.popleft()
+        count = next_count(len(sizes) - at, max_requests, frozenset(under_way))
+        rest = (Pending(seq=seq, size=sizes[seq]) for seq in range(at, len(sizes)))
+        piece = cut(rest, max_requests=count, max_bytes=max_bytes)
+        under_way.append(piece.count)
+        at += piece.count
+        yield piece
+
+
+def cut(items: Iterable[Pending], *, max_requests: int, max_bytes: int) -> Cut:
     """Return the first shard of *items*: as many from the front as both limits allow."""
     seqs: list[int] = []
     entries = 0
-    for item in items[:max_requests]:
+    for item in islice(items, max_requests):
         if seqs and body_size(len(seqs) + 1, entries + item.size) > max_bytes:
             break
         seqs.append(item.seq)

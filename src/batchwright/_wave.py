@@ -21,7 +21,7 @@ from batchwright._dispatch import CLAIM, WISH, Dispatch
 from batchwright._forecast import Forecast
 from batchwright._lease import HEARTBEAT
 from batchwright._org import OrgLink, Stop
-from batchwright._shards import Cut, Waiting, cut, distinct_count, leaves_now, share_of
+from batchwright._shards import Cut, Waiting, cut, leaves_now, next_count
 from batchwright._wire import body_size
 from batchwright.config import SyncLimits
 from batchwright.events import LiveBatch, ShardPlanned
@@ -249,10 +249,8 @@ class Wave:
         # Looked at anew under the lock: another part may have taken what waited.
         if most < 1 or heap.waiting < 1:
             return False
-        wanted = share_of(heap.waiting, most)
         doubtful = {s.count for s in self._batch_shards() if s.state in _UNSENT}
-        count = distinct_count(wanted, doubtful, heap.waiting, most)
-        count = self._unlike_doubtful(org, count)
+        count = self._unlike_doubtful(org, next_count(heap.waiting, most, doubtful))
         if count < 1:
             return False
         items = await self._ctx.store.read_pending(self._ctx.run_id, headers, -1, count)

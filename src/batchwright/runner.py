@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from batchwright._canary import ABOVE
-from batchwright._gateway import SdkGateway, default_client
+from batchwright._clients import Clients
 from batchwright._ingest import Items
 from batchwright._judge import make_judge
 from batchwright._options import Options
 from batchwright._session import Session
-from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits, check_orgs
+from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
 from batchwright.listeners.logging import log_event
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("batchwright")
 
 DEFAULT_RUN = "default"
-#: Label of the one org where the caller gives only a client, or nothing.
-DEFAULT_ORG = "default"
 
 
 class BatchRunner:
@@ -96,10 +94,7 @@ class BatchRunner:
         Raises:
             ConfigurationError: An option is wrong.
         """
-        if orgs is not None and client is not None:
-            raise ConfigurationError("give either orgs or client, not both")
-        if orgs is not None:
-            check_orgs(orgs)
+        clients = Clients(orgs, client)
         if on_changed not in {"error", "rerun", "keep"}:
             raise ConfigurationError(
                 f'on_changed is "error", "rerun" or "keep", not {on_changed!r}'
@@ -108,15 +103,12 @@ class BatchRunner:
             raise ConfigurationError("cache=True is not available in this version")
         if canary is not None and (not isinstance(cast("object", canary), int) or canary < 0):
             raise ConfigurationError(f"canary is a number of items, 0 or more, not {canary!r}")
-        self._orgs = tuple(orgs) if orgs is not None else None
-        self._client = client
+        self._clients = clients
         self._store_spec = store
         self._store = open_store(store)
         self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
         self._on_event = on_event
         self._entered = 0
-        self._own_client: AsyncAnthropic | None = None
-        self._made: list[SdkGateway] = []
         self._options = Options(
             policy=resolve_policy(policy),
             policy_name=self._policy_name,
@@ -152,13 +144,8 @@ class BatchRunner:
         self._entered -= 1
         if self._entered:
             return
-        client, self._own_client = self._own_client, None
-        made, self._made = self._made, []
         try:
-            for gateway in made:
-                await gateway.aclose()
-            if client is not None:
-                await client.close()
+            await self._clients.aclose()
         finally:
             await self._store.close()
 
@@ -176,7 +163,7 @@ class BatchRunner:
                 store=self._store,
                 reopen=self._reopen,
                 reopened=self._is_reopened,
-                gateways=self._gateways,
+                gateways=self._clients.gateways,
                 options=self._options,
                 emit=self._emit,
             )
@@ -191,18 +178,6 @@ class BatchRunner:
     def _is_reopened(self) -> bool:
         spec = self._store_spec
         return isinstance(spec, str | os.PathLike) and not str(spec).startswith("memory:")
-
-    def _gateways(self) -> Mapping[str, tuple[Org, SdkGateway]]:
-        orgs = self._orgs
-        if orgs is None:
-            client = self._client
-            if client is None:
-                # Made when first needed, and anew after a close: a client belongs to one loop.
-                client = self._own_client = self._own_client or default_client()
-            orgs = (Org(DEFAULT_ORG, client),)
-        made = {org.label: (org, SdkGateway(org.client)) for org in orgs}
-        self._made += [gateway for _, gateway in made.values()]
-        return made
 
     def _emit(self, event: Event) -> None:
         log_event(event)

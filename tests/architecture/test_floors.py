@@ -12,10 +12,10 @@ FLOORS: dict[int, str] = {
     1: "_clock _json _wire types events config errors store shared",
     2: (
         "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
-        "_export _rows status _terms _deadline _projection _prices"
+        "_export _rows status _terms _deadline _projection _prices _refusals"
     ),
     3: (
-        "_gateway _threads stores listeners report _org _lookout "
+        "_clients _gateway _threads stores listeners report _org _lookout "
         "_shelf _lease _context _options _window _express"
     ),
     4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from batchwright._intake import IntakeRules, encode_item
 from batchwright._shards import (
     Waiting,
     cut,
+    cut_all,
     distinct_count,
     halves,
     leaves_now,
@@ -41,7 +43,7 @@ async def stay() -> None:
     """Own the run."""
 
 
-async def cut_all(texts: list[str], max_requests: int, max_bytes: int) -> list[bytes]:
+async def bodies_of(texts: list[str], max_requests: int, max_bytes: int) -> list[bytes]:
     """Take texts in, cut everything, and return the bodies as they would go over the wire."""
     store = MemoryStore()
     await store.open()
@@ -88,7 +90,7 @@ async def cut_all(texts: list[str], max_requests: int, max_bytes: int) -> list[b
 @given(st.lists(ODD, min_size=1, max_size=30), st.integers(1, 12), st.integers(1_500, 5_000))
 def test_shards_partition_the_input_within_both_limits(texts, max_requests, max_bytes):
     """R1: union is the input, no overlap, every body within both limits, counted on the wire."""
-    bodies = asyncio.run(cut_all(texts, max_requests, max_bytes))
+    bodies = asyncio.run(bodies_of(texts, max_requests, max_bytes))
     parsed = [json.loads(body)["requests"] for body in bodies]
     ids = [request["custom_id"] for requests in parsed for request in requests]
     asked = [r["params"]["messages"][0]["content"] for requests in parsed for r in requests]
@@ -140,6 +142,28 @@ def test_shards_in_doubt_together_differ_in_size_where_they_can():
     assert distinct_count(8_000, {8_000}, 16_000, 8_000) == 8_000
     assert distinct_count(3, set(), 3, 8_000) == 3
     assert distinct_count(1, {1}, 1, 8_000) == 1
+
+
+def test_all_shards_of_a_wave():
+    """Ninety thousand in twelve that differ while they are sent together, all bytes counted."""
+    cuts = list(
+        cut_all([100] * 90_000, max_requests=8_000, max_bytes=10**9, abreast=8, under_way=deque())
+    )
+
+    assert len(cuts) == 12
+    assert [c.seqs[0] for c in cuts] == [sum(c.count for c in cuts[:n]) for n in range(12)]
+    assert sum(c.count for c in cuts) == 90_000
+    assert all(len({c.count for c in cuts[n : n + 8]}) == 8 for n in range(5))
+    assert max(c.count for c in cuts) <= 8_000
+
+
+def test_all_shards_by_bytes():
+    """Where bytes fill a shard first, nothing is left over and no body is too large."""
+    cuts = list(cut_all([90] * 100, max_requests=50, max_bytes=1_000, abreast=1, under_way=deque()))
+
+    assert [seq for c in cuts for seq in c.seqs] == list(range(100))
+    assert all(c.size <= 1_000 for c in cuts)
+    assert {c.count for c in cuts[:-1]} == {10}
 
 
 def test_halving_isolates():
