@@ -45,6 +45,8 @@ AHEAD_SECONDS = 60.0
 BATCH_ONLY_BETA = "output-300k"
 #: Name of the fact that holds the switch.
 FACT = "switch"
+#: … and of the facts that remember it for the report when its wave is over.
+HISTORY = "switch/{wave}"
 #: Name under which another process asks for a switch.
 WISH = "wish/switch"
 
@@ -60,6 +62,7 @@ class Decision:
     drain: str = "progressive"
     race: bool = False
     cancel_timeout: float = 600.0
+    wave: int = 0
 
 
 class Dispatch:
@@ -89,6 +92,7 @@ class Dispatch:
         self._agreed = 0
         self._alarmed = False
         self.decision: Decision | None = None
+        self._known: Mapping[str, Any] = {}
         #: Items that may still be moved under the share of the switch.
         self.left = 0
         #: Numbers of shards whose items are asked directly, and of batches given up for that.
@@ -105,6 +109,7 @@ class Dispatch:
         stored = facts.get(FACT)
         if isinstance(stored, dict):
             self.decision = Decision(**stored)
+            self._known = facts.get(HISTORY.format(wave=self.decision.wave), {})
             self._carry_out(remaining)
 
     def _carry_out(self, remaining: int) -> None:
@@ -184,7 +189,9 @@ class Dispatch:
             drain=self._terms.drain,
             race=self._terms.race,
             cancel_timeout=self._terms.cancel_timeout,
+            wave=self._ctx.wave,
         )
+        self._known = facts_of(snapshot)
         await self._make_durable(decision, remaining)
         self._ctx.emit(
             SwitchDecided(
@@ -204,7 +211,9 @@ class Dispatch:
             await self._make_durable(replace(self.decision, share=verdict.share), remaining)
 
     async def _make_durable(self, decision: Decision, remaining: int) -> None:
-        await self._ctx.store.put_facts(self._ctx.lease, {FACT: asdict(decision)})
+        told = {**self._known, **asdict(decision)}
+        facts = {FACT: asdict(decision), HISTORY.format(wave=decision.wave): told}
+        await self._ctx.store.put_facts(self._ctx.lease, facts)
         self.decision = decision
         self._carry_out(remaining)
 

@@ -22,6 +22,10 @@ from batchwright.errors import IntakeError
 from batchwright.store import NewItem
 from batchwright.types import Item, ItemError
 
+#: What the API takes for a `custom_id`, and what ours are made of.
+CUSTOM_ID_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
+CUSTOM_ID_OF = ("run_id", "item id", "digest of the request")
+
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CODE_LENGTH = 11
 _STEM_LENGTH = 52
@@ -184,8 +188,12 @@ def make_custom_id(run_id: str, item_id: str, digest: bytes) -> str:
     The stem is the readable start of the id; the code proves that an answer belongs to exactly
     this question of this run, on any machine. The API takes `^[a-zA-Z0-9_-]{1,64}$`.
     """
-    stem = _ILLEGAL.sub("_", item_id[:_STEM_LENGTH]) or "item"
-    return f"{stem}-{make_code(run_id, item_id, digest)}"
+    return f"{stem_of(item_id)}-{make_code(run_id, item_id, digest)}"
+
+
+def stem_of(item_id: str) -> str:
+    """Return the readable start of an item's id, in the characters that the API takes."""
+    return _ILLEGAL.sub("_", item_id[:_STEM_LENGTH]) or "item"
 
 
 def make_code(run_id: str, item_id: str, digest: bytes) -> str:

@@ -4,6 +4,7 @@ The options of a runner, checked and resolved, as its calls use them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,12 +31,29 @@ class Options:
     canary: int
     store_name: str
 
-    def asked(self) -> dict[str, Any]:
-        """Return what was asked, for the report: plain values, nothing secret."""
+    def asked(
+        self, before: Mapping[str, Any], talking: Sequence[Mapping[str, str]]
+    ) -> dict[str, Any]:
+        """
+        Return what is asked, as facts for the report: plain values, nothing secret.
+
+        Args:
+            before: The facts of earlier waves; what has once been so is not forgotten.
+            talking: What is being talked to now.
+        """
+        talked = before.get("talked_to", [])
         return {
-            "limits": asdict(self.limits),
-            "polling": asdict(self.polling),
-            "retry": asdict(self.retry),
-            "sync": asdict(self.sync),
-            "store": self.store_name,
+            "talking_to": list(talking),
+            "talked_to": talked + [one for one in talking if one not in talked],
+            "policy": self.policy_name,
+            "attempt_cap": max(before.get("attempt_cap", 1), self.retry.max_attempts),
+            "on_changed": self.on_changed,
+            "replaced": bool(before.get("replaced")) or self.on_changed == "rerun",
+            "options": {
+                "limits": asdict(self.limits),
+                "polling": asdict(self.polling),
+                "retry": asdict(self.retry),
+                "sync": asdict(self.sync),
+                "store": self.store_name,
+            },
         }

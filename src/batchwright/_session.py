@@ -31,9 +31,16 @@ from batchwright._wave import Wave
 from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
 from batchwright.events import Event, RunFinished, RunInterrupted, RunStarted, Talking
-from batchwright.report import RunReport, build_report
-from batchwright.result import OutcomeReader, RunResult, collect_result, pages, told
-from batchwright.status import CancelsRequested, RunStatus, kept_until, progress_of
+from batchwright.report import LISTED, RunReport, build_report, read_standing
+from batchwright.result import (
+    KEPT_WITHOUT_COLLECT,
+    OutcomeReader,
+    RunResult,
+    collect_result,
+    pages,
+    told,
+)
+from batchwright.status import CancelsRequested, RunStatus, progress_of
 from batchwright.store import (
     CheckpointStore,
     ItemState,
@@ -198,21 +205,24 @@ class Session:
         async for row in pages(self._store, self._run_id):
             yield told(row, _open_name(row.state))
 
-    async def report(self, stopped: Sequence[str] = ()) -> RunReport:
+    async def report(
+        self,
+        stopped: Sequence[str] = (),
+        *,
+        open_reason: str | None = None,
+        listed: int = LISTED,
+    ) -> RunReport:
         """Return the report as it stands."""
-        info = await self._known()
-        shards = await self._store.read_shards(self._run_id)
-        # What was asked stands in the store: another process may tell it with other options.
-        facts = info.facts
+        await self._known()
+        standing = await read_standing(
+            self._store, self._run_id, listed=listed, open_reason=open_reason
+        )
         return build_report(
-            info,
-            shards,
+            standing,
             now=clock().now(),
-            policy=str(facts.get("policy", self._options.policy_name)),
-            talking_to=[Talking(**one) for one in facts.get("talking_to", [])],
+            # Where a run never began, the store does not tell what would have been asked.
+            asked=self._options.asked({}, ()),
             stopped_by=stopped,
-            options=facts.get("options", {}),
-            kept_until=kept_until(shards, unread_only=False),
         )
 
     # -- taking over --------------------------------------------------------------------------
@@ -351,13 +361,9 @@ class Session:
         )
 
     async def _started(self, ctx: RunContext, backlog: Backlog, shards: Sequence[Shard]) -> RunInfo:
-        asked = {
-            "talking_to": [asdict(talking) for talking in self._talking],
-            "policy": self._options.policy_name,
-            "options": self._options.asked(),
-        }
-        await self._store.put_facts(ctx.lease, asked)
         info = await self._known()
+        talking = [asdict(talking) for talking in self._talking]
+        await self._store.put_facts(ctx.lease, self._options.asked(info.facts, talking))
         self._emit(
             RunStarted(
                 run_id=self._run_id,
@@ -409,7 +415,11 @@ class Session:
             open_reason=reason,
             closes=self._reopened,
         )
-        report = await self.report([message for _, message in done.stopped])
+        report = await self.report(
+            [message for _, message in done.stopped],
+            open_reason=reason,
+            listed=LISTED if collect else KEPT_WITHOUT_COLLECT,
+        )
         return await collect_result(
             self._store,
             reader,

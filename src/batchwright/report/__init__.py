@@ -1,5 +1,15 @@
 """The run report: what was asked, what happened, what it took."""
 
-from batchwright.report.model import BatchReport, RunReport, TokensReport, build_report
+from batchwright.report.build import Standing, build_report, read_standing
+from batchwright.report.model import LISTED, BatchReport, ItemReport, RunReport, TokensReport
 
-__all__ = ["BatchReport", "RunReport", "TokensReport", "build_report"]
+__all__ = [
+    "LISTED",
+    "BatchReport",
+    "ItemReport",
+    "RunReport",
+    "Standing",
+    "TokensReport",
+    "build_report",
+    "read_standing",
+]
