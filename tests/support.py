@@ -12,13 +12,15 @@ from typing import Any
 import anthropic
 import pytest
 
-from batchwright import BatchRunner, Polling, RetryBudget
+from batchwright import BatchRunner, Polling, RetryBudget, SyncLimits
 from batchwright.events import Event, ShardSubmitted
 from batchwright.simulator import Simulator, expected_text
 
 #: Fast, and below the server's hint on purpose.
 FAST = Polling(interval=0.02, grace=1_800.0)
 EAGER = RetryBudget(backoff=0.01, max_backoff=0.05)
+#: Direct calls that no limit of requests holds back, for tests that are not about pace.
+UNPACED = SyncLimits(rpm=1_000_000)
 
 
 def params(text: str, **more: Any) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from batchwright.testing import simulate
 SMALL = ShardLimits(max_requests=10)
 
 
+@pytest.mark.slow
 async def test_ninety_thousand_items_over_http(tmp_path):
     """R1, R2, R8, R13: 12 to 18 sub-batches, none too large, concurrent; each its own answer."""
     asked = [(f"judge/{i}", params(f"Is text {i} good?")) for i in range(90_000)]

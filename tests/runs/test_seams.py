@@ -9,7 +9,17 @@ from contextlib import AsyncExitStack
 
 import anthropic
 import pytest
-from tests.support import EAGER, FAST, Heard, assert_own_answers, items, params, runner_on, sent
+from tests.support import (
+    EAGER,
+    FAST,
+    UNPACED,
+    Heard,
+    assert_own_answers,
+    items,
+    params,
+    runner_on,
+    sent,
+)
 
 from batchwright import BatchRunner, Item, Org, RetryBudget, ShardLimits, Stay, Switch, SyncLimits
 from batchwright.cli._exits import Exit, exit_of
@@ -113,7 +123,10 @@ async def test_creates_that_never_get_through_end_the_wave(fault):
 
 async def test_a_direct_stream_left_early_keeps_what_was_answered():
     """Paid answers are stored also when nobody reads the stream any more."""
-    async with simulate() as sim, runner_on(sim, policy="sync", canary=0) as runner:
+    async with (
+        simulate() as sim,
+        runner_on(sim, policy="sync", canary=0, sync=UNPACED) as runner,
+    ):
         stream = runner.stream(items(3_000))
         await anext(stream)
         while len(sim.calls("message")) < 2_010:
@@ -231,7 +244,7 @@ async def test_halving_one_shard_strands_no_other(tmp_path):
 async def test_what_a_stopped_org_did_not_ask_the_other_asks():
     """One key is revoked in the middle of direct calls; exit status follows what is left undone."""
     async with simulate() as sim, AsyncExitStack() as stack:
-        runner = await two_orgs(sim, stack, policy="sync", canary=0)
+        runner = await two_orgs(sim, stack, policy="sync", canary=0, sync=UNPACED)
         asked: Counter[str] = Counter()
 
         def revoke(call):

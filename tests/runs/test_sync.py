@@ -8,6 +8,7 @@ import time
 import pytest
 from tests.support import (
     EAGER,
+    UNPACED,
     assert_conserved,
     assert_own_answers,
     items,
@@ -22,7 +23,7 @@ from batchwright.testing import simulate
 
 async def test_policy_sync_answers_everything_directly():
     """No batch is made; each item has its own answer, once, by direct call."""
-    async with simulate() as sim, runner_on(sim, policy="sync") as runner:
+    async with simulate() as sim, runner_on(sim, policy="sync", sync=UNPACED) as runner:
         asked = items(700)
         result = await runner.run(asked)
 
