@@ -288,6 +288,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An answer that another run holds to the question of a waiting item; `raw` as in `Outcome`."""
+
+    member: Member
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """One item's bytes for the upload."""
 
@@ -619,4 +627,26 @@ class CheckpointStore(Protocol):
 
         Raises:
             StoreError: *intake* never committed, or is not among the last 8 of the run.
+        """
+
+    async def find_answers(
+        self,
+        run_id: str,
+        sources: Sequence[str],
+        first: int,
+        last: int,
+        *,
+        max_bytes: int = 16_000_000,
+    ) -> Sequence[Found]:
+        """
+        Return the answers of other runs, *sources*, to questions of this run, by `seq`.
+
+        Asked for are the items with `seq` from *first* to *last* that are PENDING and were never
+        tried (`attempts` is 0). Items of one digest are told apart by their occurrence: the nth of
+        them in the run, by `seq` and whatever became of the others, is given the answer of the nth
+        of them in a source, if that one SUCCEEDED; of several sources, of the one named first.
+        Items that are only staged do not count, and a source that does not exist holds nothing.
+
+        The list ends early once it holds *max_bytes* of answers (it holds at least one where there
+        is one): ask again from behind its last `seq`.
         """

@@ -43,7 +43,7 @@ THREAD_MODULES = {"threading", "concurrent", "multiprocessing", "_thread"}
 MOST_LINES = 500
 MANY_LINES = 400
 #: The port is one file by design, and two thirds of it are the promises in its docstrings.
-ALLOWED_LINES = {"batchwright.store": 640}
+ALLOWED_LINES = {"batchwright.store": 660}
 
 
 def inner(module) -> set[str]:

@@ -5,7 +5,7 @@ What the memory store keeps of a run, and how it changes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ from batchwright.store import (
     ShardState,
 )
 from batchwright.stores import _rules
+from batchwright.stores._occurrences import Asked
 from batchwright.stores._rules import Facts, Holder, Standing, Tally
 
 
@@ -242,6 +243,24 @@ def row_of(run: Run, entry: Entry, position: int, *, raw: bool = True) -> Row:
     outcome = _rules.tell(asked.id, asked.custom_id, item, asked.metadata, run.holder(item.shard))
     outcome = outcome if raw else replace(outcome, raw=None)
     return Row(seq=entry.seq, position=position, state=item.state, outcome=outcome)
+
+
+def asked_in(runs: Sequence[Run], first: int, last: int) -> Iterator[Asked]:
+    """Yield all items that ask what an untried one of the first run asks between two places."""
+    own = runs[0].entries
+    looking = {e.seq for e in own[max(first, 0) : last + 1] if _waits_untried(e)}
+    digests = {own[seq].row.digest for seq in looking}
+    for rank, run in enumerate(runs):
+        for entry in run.entries:
+            if entry.row.digest in digests:
+                done = entry.standing.state is ItemState.SUCCEEDED
+                fit = done if rank else entry.seq in looking
+                yield Asked(rank, entry.seq, entry.row.digest, fit)
+
+
+def _waits_untried(entry: Entry) -> bool:
+    item = entry.standing
+    return item.state is ItemState.PENDING and item.attempts == 0
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:

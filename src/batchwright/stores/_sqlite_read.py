@@ -139,6 +139,12 @@ def read_pending(db: Db, run_id: str, headers: str, after: int, limit: int) -> l
     return [Pending(seq=key & MASK, size=size) for key, size in rows]
 
 
+MEMBER: Final = (
+    "SELECT key, id, custom_id, state, attempts, used, shard, metadata FROM items "
+    "JOIN questions USING (key)"
+)
+
+
 def read_members(db: Db, run_id: str, number: int) -> list[Member]:
     """See `CheckpointStore.read_members`."""
     rows = _over(
@@ -146,22 +152,24 @@ def read_members(db: Db, run_id: str, number: int) -> list[Member]:
         need_run(db, run_id),
         number,
         -1,
-        "SELECT key, id, custom_id, state, attempts, used, shard, metadata FROM items "
-        "JOIN questions USING (key) WHERE key BETWEEN ? AND ? ORDER BY key",
+        f"{MEMBER} WHERE key BETWEEN ? AND ? ORDER BY key",
     )
-    return [
-        Member(
-            seq=key & MASK,
-            id=item_id,
-            custom_id=custom_id,
-            state=ItemState(state),
-            attempts=attempts,
-            used=used,
-            shard=shard,
-            metadata=_rules.load_metadata(metadata),
-        )
-        for key, item_id, custom_id, state, attempts, used, shard, metadata in rows
-    ]
+    return [member_of(row) for row in rows]
+
+
+def member_of(row: tuple[Any, ...]) -> Member:
+    """Return what a row of the `MEMBER` statement holds."""
+    key, item_id, custom_id, state, attempts, used, shard, metadata = row
+    return Member(
+        seq=key & MASK,
+        id=item_id,
+        custom_id=custom_id,
+        state=ItemState(state),
+        attempts=attempts,
+        used=used,
+        shard=shard,
+        metadata=_rules.load_metadata(metadata),
+    )
 
 
 def read_bodies(db: Db, run_id: str, number: int, after: int, max_bytes: int) -> list[Body]:

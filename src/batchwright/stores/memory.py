@@ -15,6 +15,7 @@ from batchwright.store import (
     FINAL,
     Body,
     Clash,
+    Found,
     Group,
     ItemState,
     Lease,
@@ -37,6 +38,7 @@ from batchwright.stores import _rules
 from batchwright.stores._memory_run import (
     Intake,
     Run,
+    asked_in,
     count,
     groups_of,
     holds,
@@ -51,6 +53,7 @@ from batchwright.stores._memory_run import (
     take_up,
 )
 from batchwright.stores._memory_workers import MemoryWorkers
+from batchwright.stores._occurrences import match
 
 
 class MemoryStore(MemoryWorkers):
@@ -301,3 +304,24 @@ class MemoryStore(MemoryWorkers):
                 page.append(row)
                 max_bytes -= len(row.outcome.raw or b"")
         return page
+
+    async def find_answers(
+        self,
+        run_id: str,
+        sources: Sequence[str],
+        first: int,
+        last: int,
+        *,
+        max_bytes: int = 16_000_000,
+    ) -> Sequence[Found]:
+        """See `CheckpointStore.find_answers`."""
+        runs = [self._run(run_id), *(run for name in sources if (run := self._runs.get(name)))]
+        found: list[Found] = []
+        for seq, (rank, seq_there) in match(asked_in(runs, first, last)):
+            raw = runs[rank].entries[seq_there].standing.facts.raw
+            assert raw is not None, "an item that succeeded has an answer"
+            max_bytes -= len(raw)
+            if found and max_bytes < 0:
+                break
+            found.append(Found(member=member_of(runs[0].entries[seq]), raw=raw))
+        return found

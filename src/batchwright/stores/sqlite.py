@@ -16,6 +16,7 @@ from batchwright._threads import Worker
 from batchwright.errors import StoreError
 from batchwright.store import (
     Body,
+    Found,
     Group,
     Lease,
     Member,
@@ -33,6 +34,7 @@ from batchwright.store import (
     ShardState,
     Staged,
 )
+from batchwright.stores import _sqlite_cache as caching
 from batchwright.stores import _sqlite_intake as intakes
 from batchwright.stores import _sqlite_read as reading
 from batchwright.stores import _sqlite_write as writing
@@ -259,4 +261,20 @@ class SQLiteStore:
         wanted = reading.Wanted(intake=intake, reason=reason, succeeded=succeeded, raw=raw)
         return await self._read(
             lambda db: reading.read_rows(db, run_id, after, limit, wanted, max_bytes)
+        )
+
+    async def find_answers(
+        self,
+        run_id: str,
+        sources: Sequence[str],
+        first: int,
+        last: int,
+        *,
+        max_bytes: int = 16_000_000,
+    ) -> Sequence[Found]:
+        """See `CheckpointStore.find_answers`."""
+        if not await self._read(caching.has_index):
+            await self._write(caching.make_index)
+        return await self._read(
+            lambda db: caching.find_answers(db, run_id, sources, first, last, max_bytes)
         )

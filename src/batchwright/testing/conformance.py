@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from batchwright.store import CheckpointStore
 from batchwright.testing import (
+    _checks_cache,
     _checks_intake,
     _checks_life,
     _checks_settle,
@@ -59,6 +60,7 @@ CHECKS: Final[tuple[StoreCheck, ...]] = (
     *_checks_intake.CHECKS,
     *_checks_work.CHECKS,
     *_checks_settle.CHECKS,
+    *_checks_cache.CHECKS,
 )
 
 #: Every check of `SharedStore`, which a store passes in addition to `CHECKS`.
