@@ -78,6 +78,9 @@ if TYPE_CHECKING:
     from batchwright.items import (
         items_from_jsonl,
     )
+    from batchwright.listeners.progress import (
+        show_progress,
+    )
     from batchwright.policy import (
         AdaptivePolicy,
         DispatchPolicy,
@@ -175,6 +178,7 @@ _HOMES = {
         "WaveLooksWedged",
     ),
     "batchwright.items": ("items_from_jsonl",),
+    "batchwright.listeners.progress": ("show_progress",),
     "batchwright.policy": (
         "AdaptivePolicy",
         "DispatchPolicy",
@@ -264,6 +268,7 @@ __all__ = [
     "items_from_dataframe",
     "items_from_jsonl",
     "run",
+    "show_progress",
     "to_dataframe",
 ]
 

@@ -28,6 +28,7 @@ async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
         owner=f"process {lease.owner.pid} on {lease.owner.host}" if lease and alive else None,
         live=live,
         held=[s for s in shards if s.state is ShardState.HELD],
+        shards=shards,
         kept_until=kept_until(shards, unread_only=True),
         info=info,
     )
@@ -39,7 +40,14 @@ def _live(shard: Shard) -> LiveBatch:
         org=shard.org,
         batch_id=shard.batch_id or "",
         count=shard.count,
-        status=str(shard.state),
+        status=_status(shard),
         created_at=shard.created_at,
         expires_at=shard.expires_at,
     )
+
+
+def _status(shard: Shard) -> str:
+    """Return what the server would say of a batch, as far as the store can know."""
+    if shard.state is ShardState.LIVE:
+        return "canceling" if shard.cancel else "in_progress"
+    return str(shard.state)

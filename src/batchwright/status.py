@@ -30,6 +30,7 @@ class RunStatus:
         owner: Who works on it now, or `None`.
         live: Sub-batches that are on the server or on their way.
         held: Sub-batches that wait for a person.
+        shards: All its sub-batches, by number.
         kept_until: When the API drops the oldest results not read yet (29 days after creation).
         info: All counters of the store.
     """
@@ -43,6 +44,7 @@ class RunStatus:
     owner: str | None
     live: Sequence[Shard]
     held: Sequence[Shard]
+    shards: Sequence[Shard]
     kept_until: datetime | None
     info: RunInfo
 

@@ -14,6 +14,7 @@ import batchwright
 from batchwright.cli import _carry as carry
 from batchwright.cli import _local as local
 from batchwright.cli import _look as look
+from batchwright.cli import _watch as watch
 from batchwright.cli._exits import Exit
 from batchwright.cli._voice import say, tell
 
@@ -47,6 +48,7 @@ def _main(
       batchwright demo                                # try it: no key, no network
       batchwright run items.jsonl --out out.jsonl     # run; run again to go on
       batchwright status                              # how far is it?
+      batchwright watch                               # look on, from another terminal
       batchwright resume                              # go on without the items
 
     Every option of a command can also be set as an environment variable: --run-id is
@@ -63,7 +65,7 @@ def _main(
     """
 
 
-for _group in (carry, look, local):
+for _group in (carry, look, watch, local):
     _group.register(app)
 
 

@@ -14,7 +14,8 @@ from batchwright._export import whole_file
 from batchwright.cli._exits import Stumble
 from batchwright.errors import ConfigurationError
 from batchwright.items import items_from_chunks, items_from_jsonl
-from batchwright.stores import SQLiteStore, open_store
+from batchwright.store import CheckpointStore
+from batchwright.stores import SQLiteStore, open_store, reader_of
 from batchwright.types import Item
 
 _CHUNK = 1 << 16
@@ -95,6 +96,20 @@ def known_store(spec: str) -> Path:
             "(batchwright run creates one)"
         )
     return path
+
+
+def reader(spec: str) -> CheckpointStore:
+    """
+    Return a store to be read alone: what it lives in is neither created nor changed.
+
+    Raises:
+        Stumble: There is nothing to read yet.
+    """
+    store = reader_of(open_store(spec))
+    if store is None:
+        known_store(spec)
+        raise Stumble(f"the store {spec} is empty so far; batchwright run fills it")
+    return store
 
 
 def check_files(items: str, store: Path, out: Path | None) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from batchwright._clock import clock
 from batchwright._context import REMEDIES
 from batchwright.cli._advice import next_steps
+from batchwright.cli._files import reader
 from batchwright.cli._options import Where
 from batchwright.cli._summary import EXAMPLES, when
 from batchwright.listeners._board import SHOWN, STATES, age_and_rest, span, told_items
 from batchwright.runner import BatchRunner
 from batchwright.status import RunStatus
 from batchwright.store import Shard
-from batchwright.stores import open_store
 from batchwright.types import Outcome
 
 
@@ -56,10 +56,11 @@ async def read_standing(where: Where) -> Standing:
     Raises:
         ConfigurationError: No such run.
     """
-    store = open_store(where.store)
+    # Two of them: what a runner opens it closes.
+    status = await BatchRunner(store=reader(where.store)).status(where.run_id)
+    store = reader(where.store)
     await store.open()
     try:
-        status = await BatchRunner(store=where.store).status(where.run_id)
         examples = {}
         for reason in status.reasons:
             rows = await store.read_rows(where.run_id, -1, EXAMPLES, reason=reason)

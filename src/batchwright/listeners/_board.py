@@ -13,6 +13,8 @@ from batchwright.events import (
     IntakeProgressed,
     LiveBatch,
     Progressed,
+    RunFinished,
+    RunInterrupted,
     RunStarted,
 )
 
@@ -33,6 +35,20 @@ STATES = (
     ("rejected", "rejected"),
     ("unresolved", "unresolved"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched(Event):
+    """
+    Somebody looked at a run from outside; no run says this of itself.
+
+    Attributes:
+        owner: Who works on it now, or `None`.
+        note: What to know beyond that, such as how to go on; may be empty.
+    """
+
+    owner: str | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,8 @@ class Board:
     read: int = 0
     started: RunStarted | None = None
     progress: Progressed | None = None
+    watched: Watched | None = None
+    ended: RunFinished | RunInterrupted | None = None
     _progress_at: float = 0.0
     _looks: dict[str, _Look] = field(default_factory=dict)
 
@@ -71,7 +89,11 @@ class Board:
             case IntakeProgressed():
                 self.read = event.read
             case RunStarted():
-                self.started = event
+                self.started, self.ended = event, None
+            case RunFinished() | RunInterrupted():
+                self.ended = event
+            case Watched():
+                self.watched = event
             case Progressed():
                 self.progress, self._progress_at = event, at
                 alive = {batch.batch_id for batch in event.live}
@@ -118,6 +140,20 @@ class Board:
         assert self.progress is not None, "a live batch came with it"
         age, left = age_and_rest(batch.created_at, batch.expires_at, self.progress.now)
         return _Look(batch.status, age, left, self._progress_at)
+
+    def begins_anew(self, event: Event) -> bool:
+        """Tell whether *event*, not taken in yet, belongs to a later call than what is shown."""
+        if isinstance(event, IntakeProgressed):
+            return self.started is not None or event.read <= self.read
+        return isinstance(event, RunStarted) and self.started is not None
+
+    def owned(self) -> str | None:
+        """Return who works on the run, where it is looked at from outside."""
+        if self.watched is None:
+            return None
+        owner, note = self.watched.owner, self.watched.note
+        who = f"at work: {owner}" if owner else "nobody works on this run now"
+        return f"{who}; {note}" if note else who
 
     def note(self) -> str | None:
         """Return what has to be said so that zeros are not misread."""

@@ -170,7 +170,42 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
 }
 
 
-def news_of(event: Event, *, routine: bool = True) -> str | None:
-    """Return the line for *event*; `None` where it needs none. *routine* tells the usual too."""
-    tell = _NEWS.get(type(event)) or (_ROUTINE.get(type(event)) if routine else None)
+def _finished(event: events.RunFinished) -> str:
+    counts = {name: getattr(event, name) for name in ("succeeded", *_FAILED)}
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    return (
+        f"run {event.run_id!r} returned after {span(event.elapsed)}, {told_items(event.items)}: "
+        f"{told or 'nothing to do'}"
+    )
+
+
+def _interrupted(event: events.RunInterrupted) -> str:
+    if not event.live:
+        live = ""
+    elif event.live == 1:
+        live = "1 batch goes on at the server; "
+    else:
+        live = f"{event.live} batches go on at the server; "
+    return (
+        f"run {event.run_id!r} was interrupted and its state is saved; {live}run the same again "
+        f"to go on, or: {event.advice}"
+    )
+
+
+_FAILED = ("quarantined", "rejected", "unresolved")
+_ENDS: dict[type[Event], Callable[[Any], str]] = {
+    events.RunFinished: _finished,
+    events.RunInterrupted: _interrupted,
+}
+
+
+def news_of(event: Event, *, routine: bool = True, ends: bool = False) -> str | None:
+    """
+    Return the line for *event*; `None` where it needs none.
+
+    *routine* tells the usual too. *ends* tells also how the run ended, where nobody else does.
+    """
+    kind = type(event)
+    tell = _NEWS.get(kind) or (_ROUTINE.get(kind) if routine else None)
+    tell = tell or (_ENDS.get(kind) if ends else None)
     return None if tell is None else tell(event)

@@ -1,40 +1,42 @@
 """
-Progress for people: a live display on a terminal, a line a minute elsewhere.
+Progress for people: one display that is kept up to date, in a notebook or on a terminal, and a line
+a minute elsewhere.
 
-Both see nothing but events. They need `rich` only for the live one.
+All see nothing but events. The one on a terminal needs `rich`, which the extra `cli` brings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import IO, Protocol
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from batchwright._clock import clock
-from batchwright.events import Event, IntakeProgressed
-from batchwright.listeners._board import SHOWN, Board, span, told_items
+from batchwright.events import Event, RunFinished, RunInterrupted
+from batchwright.listeners._board import Board, span, told_items
 from batchwright.listeners._news import news_of
+from batchwright.listeners._notebook import NotebookProgress, in_notebook
 
 _log = logging.getLogger("batchwright")
 
-#: Seconds between two drawings of the live display.
-LIVE_EVERY = 0.25
 #: Seconds between two lines where there is no terminal.
 PLAIN_EVERY = 60.0
 
 
 class Display(Protocol):
-    """Something that shows events as they come."""
+    """
+    Something that shows events as they come.
+
+    `every`: seconds between two refreshes. `replaces`: a refresh takes the place of what was shown
+    before, so that one too many does no harm.
+    """
 
     every: float
+    replaces: bool
 
     def __call__(self, event: Event) -> None:
         """Take in an event."""
@@ -50,6 +52,7 @@ class Silence:
     """Shows nothing."""
 
     every = PLAIN_EVERY
+    replaces = True
 
     def __call__(self, event: Event) -> None:
         """Take in an event."""
@@ -62,27 +65,37 @@ class Silence:
 
 
 class PlainProgress:
-    """Lines for a log: what happens, and once a minute how things stand."""
+    """
+    Lines for a log: what happens, and once a minute how things stand.
 
-    def __init__(self, write: Callable[[str], None], *, every: float = PLAIN_EVERY) -> None:
+    *alone*: nobody else tells how the run ends, so a line here does.
+    """
+
+    replaces = False
+
+    def __init__(
+        self, write: Callable[[str], None], *, every: float = PLAIN_EVERY, alone: bool = False
+    ) -> None:
         self.every = every
         self._out = write
+        self._alone = alone
         self._board = Board()
 
     def __call__(self, event: Event) -> None:
         """Take in an event."""
         self._board.take(event, clock().monotonic())
-        if (line := news_of(event)) is not None:
+        if (line := news_of(event, ends=self._alone)) is not None:
             self._write(line)
 
     def refresh(self) -> None:
         """Write one line about everything."""
         board = self._board
-        if board.progress is None:
-            if board.read:
-                self._write(f"{told_items(board.read)} read, nothing sent yet")
-            return
-        self._write(standing(board, clock().monotonic()))
+        if board.progress is not None:
+            self._write(standing(board, clock().monotonic()))
+        elif (owned := board.owned()) is not None:
+            self._write(owned)
+        elif board.read:
+            self._write(f"{told_items(board.read)} read, nothing sent yet")
 
     def close(self) -> None:
         """Do nothing: a log needs no tidying."""
@@ -100,114 +113,30 @@ def standing(board: Board, at: float) -> str:
     if batches:
         left = [line.expires_in for line in batches if line.expires_in is not None]
         first = f", the first expires in {span(min(left))}" if left else ""
-        text += f"; {len(batches)} live batches, the oldest {span(batches[0].age)} old{first}"
+        live = "1 live batch" if len(batches) == 1 else f"{len(batches)} live batches, the oldest"
+        text += f"; {live} {span(batches[0].age)} old{first}"
+    if (owned := board.owned()) is not None:
+        text += f"; {owned}"
     note = board.note()
     return f"{text} ({note})" if note else text
 
 
-class LiveProgress:
-    """A display that is drawn again and again in place, with news above it."""
+def display_for(
+    stream: IO[str], write: Callable[[str], None], *, quiet: bool = False, alone: bool = False
+) -> Display:
+    """
+    Return the display that suits *stream*; on anything but a terminal *write* gets lines.
 
-    every = LIVE_EVERY
-
-    def __init__(self, console: Console) -> None:
-        self._board = Board()
-        # Drawn by us alone: the display's own refreshing would start a thread.
-        self._live = Live(
-            console=console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._gone = False
-        self._guarded(self._live.start)
-
-    def __call__(self, event: Event) -> None:
-        """Take in an event."""
-        self._board.take(event, clock().monotonic())
-        if (line := news_of(event, routine=False)) is not None:
-            self._guarded(lambda: self._live.console.print(Text(line, style="dim")))
-        if isinstance(event, IntakeProgressed):
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Draw how things stand now."""
-        picture = draw(self._board, clock().monotonic())
-        self._guarded(lambda: self._live.update(picture, refresh=True))
-
-    def close(self) -> None:
-        """Take the display away and give the cursor back."""
-        self._guarded(self._live.stop)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """Do *work* unless the terminal is gone: that must not end the run."""
-        if self._gone:
-            return
-        try:
-            work()
-        except (OSError, SystemExit):
-            self._gone = True
-
-
-def draw(board: Board, at: float) -> RenderableType:
-    """Return the picture of a board as of *at*."""
-    if board.progress is None:
-        return Text(f"reading items: {board.read:,}" if board.read else "starting")
-    parts: list[RenderableType] = [_bar(board), _states(board)]
-    batches = board.batches(at)
-    if batches:
-        parts.append(_batches(board, at))
-    if len(batches) > SHOWN:
-        parts.append(Text(f"and {len(batches) - SHOWN} more"))
-    if (note := board.note()) is not None:
-        parts.append(Text(note, style="italic"))
-    return Group(*parts)
-
-
-def _bar(board: Board) -> RenderableType:
-    assert board.progress is not None, "checked by draw"
-    grid = Table.grid(padding=(0, 1))
-    grid.add_row(
-        ProgressBar(total=1.0, completed=board.share_done(), width=40),
-        Text(f"{board.share_done():.0%} of {told_items(board.progress.total)} have an outcome"),
-    )
-    return grid
-
-
-_STYLES = {"succeeded": "green", "quarantined": "red", "rejected": "red", "unresolved": "yellow"}
-
-
-def _states(board: Board) -> RenderableType:
-    text = Text()
-    for words, count in board.counts():
-        if text:
-            text.append(" · ")
-        text.append(f"{count:,} {words}", style=_STYLES.get(words, "") if count else "")
-    return text
-
-
-def _batches(board: Board, at: float) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("batch", no_wrap=True)
-    table.add_column("items", justify="right")
-    table.add_column("status", no_wrap=True)
-    table.add_column("age", justify="right", no_wrap=True)
-    table.add_column("expires in", justify="right", no_wrap=True)
-    for line in board.batches(at)[:SHOWN]:
-        table.add_row(
-            line.batch_id, f"{line.count:,}", line.status, span(line.age), span(line.expires_in)
-        )
-    return table
-
-
-def display_for(stream: IO[str], write: Callable[[str], None], *, quiet: bool = False) -> Display:
-    """Return the display that suits *stream*; on anything but a terminal *write* gets lines."""
+    So it does on a terminal where `rich` is not installed. For *alone* see `PlainProgress`.
+    """
     if quiet:
         return Silence()
-    if stream.isatty():
-        return LiveProgress(Console(file=stream))
-    return PlainProgress(write)
+    if stream.isatty() and importlib.util.find_spec("rich") is not None:
+        # Only now: the library itself does without it.
+        from batchwright.listeners._terminal import LiveProgress, console_on  # noqa: PLC0415
+
+        return LiveProgress(console_on(stream), alone=alone)
+    return PlainProgress(write, alone=alone)
 
 
 @contextlib.asynccontextmanager
@@ -230,3 +159,96 @@ async def _tick(display: Display) -> None:
     while True:
         await clock().sleep(display.every)
         display.refresh()
+
+
+# -- for the library ------------------------------------------------------------------------------
+
+
+def show_progress(stream: IO[str] | None = None) -> Callable[[Event], None]:
+    """
+    Return a listener that shows how runs go: `BatchRunner(on_event=show_progress())`.
+
+    In a notebook that is one display below the cell, on a terminal one that is drawn in place (with
+    `rich`, which the extra `cli` brings), and elsewhere a line for what happens and a line a minute
+    for how things stand. It is moved on by what the runner tells, at least once per polling
+    interval. Each run gets a display of its own.
+
+    Warnings of the log, which Python prints where logging was not set up, are left to the display.
+
+    Args:
+        stream: Where it goes; `None` is the notebook, else standard error.
+    """
+
+    def open_display(alone: bool) -> Display:
+        if stream is None and in_notebook():
+            return NotebookProgress()
+        out = sys.stderr if stream is None else stream
+
+        def write(line: str) -> None:
+            print(line, file=out, flush=True)
+
+        return display_for(out, write, alone=True) if alone else PlainProgress(write, alone=True)
+
+    if not _log.handlers:
+        _log.addHandler(logging.NullHandler())
+    return Follower(open_display)
+
+
+class Follower:
+    """
+    A listener with a display for each run, from its first event to its last.
+
+    *open_display* is told whether no other display is open: a terminal holds one that is drawn.
+    """
+
+    def __init__(self, open_display: Callable[[bool], Display]) -> None:
+        self._open_display = open_display
+        self._shown: dict[str, _Shown] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Take in an event."""
+        shown = self._shown.get(event.run_id)
+        if shown is not None and shown.board.begins_anew(event):
+            # The call before this one was left by an error, of which no event tells.
+            self._shown.pop(event.run_id).end()
+            shown = None
+        if shown is None:
+            shown = self._shown[event.run_id] = _Shown(self._open_display(not self._shown))
+        shown.take(event)
+        if isinstance(event, RunFinished | RunInterrupted):
+            self._shown.pop(event.run_id).end()
+
+
+class _Shown:
+    """One display, refreshed by the events themselves."""
+
+    def __init__(self, display: Display) -> None:
+        self.board = Board()
+        self._display = display
+        self._drawn_at = float("-inf") if display.replaces else clock().monotonic()
+        self._again: asyncio.TimerHandle | None = None
+
+    def take(self, event: Event) -> None:
+        """Hand an event on, and refresh when it is time."""
+        now = clock().monotonic()
+        self.board.take(event, now)
+        self._display(event)
+        wait = self._drawn_at + self._display.every - now
+        if wait <= 0:
+            self._refresh()
+        elif self._display.replaces and self._again is None:
+            # The last event of many must not stay unseen until the next look at a batch.
+            self._again = asyncio.get_running_loop().call_later(wait, self._refresh)
+
+    def end(self) -> None:
+        """Show the last state and let go."""
+        if self._display.replaces:
+            self._refresh()
+        self._display.close()
+
+    def _refresh(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        self._drawn_at = clock().monotonic()
+        self._display.refresh()

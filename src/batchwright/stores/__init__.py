@@ -83,4 +83,6 @@ def name_of(store: str | os.PathLike[str] | CheckpointStore) -> str:
         # A connection URL may hold a password.
         head, at, tail = str(store).rpartition("@")
         return f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else str(store)
+    if isinstance(store, SQLiteStore):
+        return str(store.path)
     return type(store).__name__

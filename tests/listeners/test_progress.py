@@ -11,14 +11,16 @@ import pytest
 from rich.console import Console
 
 from batchwright import events
-from batchwright.listeners._board import NOTHING_YET, Board, span
+from batchwright.listeners._board import NOTHING_YET, Board, Watched, span
+from batchwright.listeners._terminal import LiveProgress, draw
 from batchwright.listeners.progress import (
-    LiveProgress,
+    Follower,
     PlainProgress,
     Silence,
     display_for,
-    draw,
+    show_progress,
     shown,
+    standing,
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -174,6 +176,148 @@ def test_the_display_suits_its_stream() -> None:
     """Lines where there is no terminal, nothing when quiet."""
     assert isinstance(display_for(io.StringIO(), print), PlainProgress)
     assert isinstance(display_for(io.StringIO(), print, quiet=True), Silence)
+
+
+def test_a_look_from_outside_says_who_works_and_how_to_go_on() -> None:
+    """A run that nobody carries says so, drawn and in a line."""
+    board = Board()
+    board.take(progressed(1, in_flight=100), 0.0)
+    board.take(Watched(run_id="r", owner="process 7 on a", note=""), 0.0)
+    assert "at work: process 7 on a" in picture(board, 0.0)
+    board.take(Watched(run_id="r", owner=None, note="to go on: batchwright resume"), 0.0)
+    told = "nobody works on this run now; to go on: batchwright resume"
+    assert told in picture(board, 0.0)
+    assert told in standing(board, 0.0)
+
+
+# -- as a listener of the library -----------------------------------------------------------------
+
+
+def started(run_id: str = "r") -> events.RunStarted:
+    """Return the event with which a wave begins."""
+    talking = events.Talking(org="default", base_url="http://there", api_version="2026-10-21")
+    return events.RunStarted(
+        run_id=run_id,
+        wave=1,
+        items=100,
+        waiting=100,
+        live=0,
+        policy="cost",
+        store="s.db",
+        talking_to=(talking,),
+    )
+
+
+def finished(run_id: str = "r") -> events.RunFinished:
+    """Return the event with which a wave returns."""
+    return events.RunFinished(
+        run_id=run_id,
+        wave=1,
+        items=100,
+        succeeded=98,
+        quarantined=2,
+        rejected=0,
+        unresolved=0,
+        reasons={"invalid_request_error": 2},
+        elapsed=75.0,
+    )
+
+
+class Spy:
+    """A display that writes down what is asked of it."""
+
+    def __init__(self, *, every: float, replaces: bool) -> None:
+        self.every = every
+        self.replaces = replaces
+        self.calls: list[str] = []
+
+    def __call__(self, event: events.Event) -> None:
+        self.calls.append(type(event).__name__)
+
+    def refresh(self) -> None:
+        self.calls.append("refresh")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+async def test_a_log_gets_lines_from_the_library_too() -> None:
+    """A listener on a stream that is no terminal writes what begins, what happens and the end."""
+    out = io.StringIO()
+    listener = show_progress(out)
+    for event in (started(), progressed(1, in_flight=100), finished()):
+        listener(event)
+    first, last = (line[9:] for line in out.getvalue().splitlines())
+    assert first.startswith("run 'r': 100 items; talking to http://there (API version")
+    assert last == "run 'r' returned after 1 min 15 s, 100 items: 98 succeeded, 2 quarantined"
+
+
+async def test_the_last_event_of_many_is_drawn() -> None:
+    """Drawing is bounded, yet what came last is seen without waiting for more news."""
+    spies: list[Spy] = []
+
+    def open_display(alone: bool) -> Spy:
+        spies.append(Spy(every=0.02, replaces=True))
+        return spies[-1]
+
+    listener = Follower(open_display)
+    for _ in range(5):
+        listener(progressed(1, in_flight=100))
+    (spy,) = spies
+    assert spy.calls.count("refresh") == 1
+    while spy.calls[-1] != "refresh":
+        await asyncio.sleep(0.001)
+    assert spy.calls.count("refresh") == 2
+    listener(finished())
+    assert spy.calls[-2:] == ["refresh", "close"]
+
+
+async def test_lines_are_not_repeated_without_need() -> None:
+    """A display of lines is refreshed when its time has come, and not at the end."""
+    spies: list[Spy] = []
+
+    def open_display(alone: bool) -> Spy:
+        spies.append(Spy(every=3_600.0, replaces=False))
+        return spies[-1]
+
+    listener = Follower(open_display)
+    for event in (started(), progressed(1, in_flight=100), finished()):
+        listener(event)
+    assert spies[0].calls == ["RunStarted", "Progressed", "RunFinished", "close"]
+
+
+async def test_each_run_has_a_display_of_its_own() -> None:
+    """Two runs at once, and a call after one that failed, do not share a display."""
+    opened: list[tuple[bool, Spy]] = []
+
+    def open_display(alone: bool) -> Spy:
+        opened.append((alone, Spy(every=1.0, replaces=False)))
+        return opened[-1][1]
+
+    listener = Follower(open_display)
+    listener(started("a"))
+    listener(started("b"))
+    assert [alone for alone, _ in opened] == [True, False]
+    listener(events.IntakeProgressed(run_id="a", read=10))
+    assert [len(opened), opened[0][1].calls[-1]] == [3, "close"]
+    listener(finished("a"))
+    listener(finished("b"))
+    assert [spy.calls[-1] for _, spy in opened] == ["close"] * 3
+
+
+def test_a_terminal_of_the_librarys_keeps_its_cursor() -> None:
+    """Nobody tidies up after an error there, so the cursor is never left hidden."""
+    out = io.StringIO()
+    terminal = {"TERM": "xterm-256color"}
+    console = Console(file=out, force_terminal=True, width=100, _environ=terminal)
+    display = LiveProgress(console, alone=True)
+    display(progressed(1, in_flight=100))
+    display.refresh()
+    text = out.getvalue()
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    display(finished())
+    display.close()
+    assert "98 succeeded, 2 quarantined" in out.getvalue()
 
 
 async def test_errors_of_the_run_pass_through_as_they_are() -> None:
