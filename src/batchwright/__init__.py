@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from batchwright.events import (
         Anomaly,
+        AnsweredFromCache,
         BatchCanceled,
         BatchEnded,
         BatchHarvested,
@@ -146,6 +147,7 @@ _HOMES = {
     ),
     "batchwright.events": (
         "Anomaly",
+        "AnsweredFromCache",
         "BatchCanceled",
         "BatchEnded",
         "BatchHarvested",
@@ -202,6 +204,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AdaptivePolicy",
     "Anomaly",
+    "AnsweredFromCache",
     "BatchCanceled",
     "BatchEnded",
     "BatchHarvested",

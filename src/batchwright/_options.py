@@ -29,6 +29,7 @@ class Options:
     retry_rejected: bool
     preflight: bool
     canary: int
+    cache: bool
     store_name: str
 
     def asked(

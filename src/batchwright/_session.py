@@ -15,6 +15,7 @@ import anyio
 from batchwright import _lease
 from batchwright._api import Gateway
 from batchwright._backlog import Backlog
+from batchwright._cache import answer_from_earlier, unproven
 from batchwright._canary import settle_answers, try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
@@ -290,7 +291,10 @@ class Session:
         async def approve() -> None:
             if canary and before.items == 0 and 0 < self._options.canary < ingest.passed:
                 org = next(iter(orgs.values()))
-                answers.extend(await try_shapes(org, ingest.firsts, ingest.passed))
+                firsts = ingest.firsts
+                if self._options.cache:
+                    firsts = await unproven(self._store, self._run_id, orgs.values(), firsts)
+                answers.extend(await try_shapes(org, firsts, ingest.passed))
 
         await ingest.run(items, before, approve)
         if answers:
@@ -315,6 +319,8 @@ class Session:
         await take_back_unsent(ctx)
         # First what was answered already: what is refused then waits with the others.
         await judge_again(ctx)
+        if self._options.cache and not cancel:
+            await answer_from_earlier(ctx)
         groups = await self._store.start_wave(lease, resubmit)
         if cancel:
             await cancel_waiting(ctx)

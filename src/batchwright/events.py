@@ -284,6 +284,13 @@ class OrgPaused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredFromCache(Event):
+    """So many waiting items took the answers of earlier runs; nothing is sent for them."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatorBroke(Event):
     """The caller's `validate` raised something else than a refusal; the answer is kept."""
 

@@ -87,7 +87,8 @@ class BatchRunner:
             canary: Before a first wave of more items than this, one item of each shape (at most
                 five) goes ahead by direct call, so that a mistake made in all of them shows at
                 once; `None` means 1,000, 0 never.
-            cache: Answers from earlier runs; not available in this version.
+            cache: Whether items take the answers that earlier runs in this store hold to the same
+                questions (`via="cache"`); nothing is sent for them.
             preflight: Whether the credential is proved by a cheap call before the first create.
             on_event: Called with every event, on the event loop; it must not block.
 
@@ -99,8 +100,6 @@ class BatchRunner:
             raise ConfigurationError(
                 f'on_changed is "error", "rerun" or "keep", not {on_changed!r}'
             )
-        if cache:
-            raise ConfigurationError("cache=True is not available in this version")
         if canary is not None and (not isinstance(cast("object", canary), int) or canary < 0):
             raise ConfigurationError(f"canary is a number of items, 0 or more, not {canary!r}")
         self._clients = clients
@@ -121,6 +120,7 @@ class BatchRunner:
             retry_rejected=retry_rejected,
             preflight=preflight,
             canary=ABOVE if canary is None else canary,
+            cache=cache,
             store_name=name_of(store),
         )
 

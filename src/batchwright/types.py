@@ -92,8 +92,8 @@ class Outcome:
         reason: Why, where the status is not `succeeded`.
         error: The API's error, where there was one.
         attempts: How often the item was tried, over all waves, paths and restarts.
-        via: Which path brought the answer: `batch`, `sync` or `cache`.
-        org: Label of the org that answered, or that holds the batch.
+        via: Which path brought the answer: `batch`, `sync` or `cache` (an earlier run).
+        org: Label of the org that answered, or that holds the batch; `None` from the cache.
         batch_id: The batch that answered, or that holds the item.
         metadata: What the caller gave along.
         raw: Bytes of the API's result object (`{"type": "succeeded", "message": …}`), as received.

@@ -127,6 +127,9 @@ class Tuning:
     retry_rejected: Annotated[
         bool, _flag("--retry-rejected", "Ask again where an answer was rejected.")
     ] = False
+    cache: Annotated[
+        bool, _flag("--cache", "Take the answers of earlier runs to the same questions.")
+    ] = False
     preflight: Annotated[
         bool,
         typer.Option("--preflight/--no-preflight", help="Prove the key by a free call first."),
@@ -152,6 +155,7 @@ class Tuning:
             ),
             "on_changed": self.on_changed,
             "retry_rejected": self.retry_rejected,
+            "cache": self.cache,
             "preflight": self.preflight,
         }
 

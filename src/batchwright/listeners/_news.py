@@ -103,6 +103,10 @@ def _paused(event: events.OrgPaused) -> str:
     return f"org {event.org} is stopped, nothing more is sent through it: {event.reason}"
 
 
+def _cached(event: events.AnsweredFromCache) -> str:
+    return f"{told_items(event.count)} answered from earlier runs, nothing is sent for them"
+
+
 def _validator(event: events.ValidatorBroke) -> str:
     return f"validate broke on item {event.item!r}, its answer is kept: {event.error}"
 
@@ -150,6 +154,7 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.RunStarted: start_line,
     events.ShardRefused: _refused,
     events.ShardHeld: _held,
+    events.AnsweredFromCache: _cached,
     events.WaitingForOwner: _waiting,
     events.CreateUnknown: _unknown,
     events.CreateSettled: _settled,
