@@ -6,7 +6,8 @@ Whatever happens to it stays with it: its siblings, and the other orgs, go on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import anyio
 
@@ -206,11 +207,11 @@ class Carrier:
         if end is End.ENDED and watch.batch is not None and watch.batch.archived_at is not None:
             return await self._read(org, watch.shard, archived=True)
         if end is End.OVERDUE:
-            return await self._read_overdue(org, watch.shard)
+            return await self._read_overdue(org, watch)
         if end is End.FOREIGN:
-            return await self._hold(watch.shard, "foreign", charge=0)
+            return await self._hold(watch.shard, "foreign", charge=0, **watch.told())
         if end is End.NOT_FOUND and not once:
-            return await self._hold(watch.shard, "not_found", charge=1)
+            return await self._hold(watch.shard, "not_found", charge=1, **watch.told())
         return watch.shard
 
     async def _read(self, org: OrgLink, shard: Shard, *, archived: bool = False) -> Shard:
@@ -248,12 +249,14 @@ class Carrier:
         batch = read_batch(reply.data)
         return "archived" if batch is not None and batch.archived_at is not None else None
 
-    async def _read_overdue(self, org: OrgLink, shard: Shard) -> Shard:
+    async def _read_overdue(self, org: OrgLink, watch: Watch) -> Shard:
         """Read what there is of a batch that did not end; keep the rest for a person."""
         async with self._readers:
-            harvest = Harvest(self._ctx, org, shard)
+            harvest = Harvest(self._ctx, org, watch.shard)
             await harvest.peek()
-        return await self._hold(harvest.shard, "overdue", charge=1)
+        looks = watch.told()
+        facts = {**looks.pop("facts"), **harvest.facts()}
+        return await self._hold(harvest.shard, "overdue", charge=1, facts=facts, **looks)
 
     # -- where it cannot go on ----------------------------------------------------------------
 
@@ -262,14 +265,27 @@ class Carrier:
             return await self._hold(shard, "ambiguous", charge=0)
         return await self._hold(shard, "foreign", charge=0)
 
-    async def _hold(self, shard: Shard, reason: str, *, charge: int) -> Shard:
+    async def _hold(
+        self,
+        shard: Shard,
+        reason: str,
+        *,
+        charge: int,
+        facts: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Shard:
         """Keep the items without an answer until a person decides."""
         if shard.state is ShardState.HELD and shard.reason == reason:
             return shard
         error = ItemError(type=reason, message=REMEDIES[reason])
         rest = Rest(state=ItemState.UNRESOLVED, reason=reason, error=error, charge=charge)
         held = await self._ctx.move(
-            shard, ShardState.HELD, reason=reason, rest=rest, facts={"charged": charge > 0}
+            shard,
+            ShardState.HELD,
+            reason=reason,
+            rest=rest,
+            facts={**(facts or {}), "charged": charge > 0},
+            **more,
         )
         self._ctx.emit(
             ShardHeld(

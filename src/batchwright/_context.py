@@ -247,6 +247,16 @@ _STATUS: Mapping[ItemState, Status] = {
 }
 
 
+#: What settlements are called where they are counted for the report.
+RESULT_OF: Mapping[ItemState, str] = {
+    ItemState.SUCCEEDED: "succeeded",
+    ItemState.QUARANTINED: "quarantined",
+    ItemState.REJECTED: "rejected",
+    ItemState.UNRESOLVED: "unresolved",
+    ItemState.PENDING: "again",
+}
+
+
 def outcome_of(member: Member, said: Settlement) -> Outcome:
     """Return what *said* makes of an item, as its caller will be told."""
     return Outcome(

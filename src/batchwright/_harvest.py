@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 
 from batchwright._api import CallFailed
 from batchwright._clock import clock
-from batchwright._context import RunContext
+from batchwright._context import RESULT_OF, RunContext
 from batchwright._faults import Fault, classify
 from batchwright._judge import judge_settlements
 from batchwright._lines import Line, LineSplitter, Reading, parse_line, settle_line
@@ -36,6 +37,8 @@ SLICE = 5_000
 SHORT_READS = 2
 #: Ids named in an anomaly.
 EXAMPLES = 5
+#: Types of result lines that the API documents.
+LINE_TYPES = ("succeeded", "errored", "canceled", "expired")
 
 
 class Got(Enum):
@@ -63,6 +66,9 @@ class _Tally:
     unknown: list[str] = field(default_factory=list)
     strangers: int = 0
     torn: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[Settled] = field(default_factory=Counter)
 
 
 class Harvest:
@@ -77,6 +83,7 @@ class Harvest:
         self._members: dict[str, Member] = {}
         self._by_seq: dict[int, Member] = {}
         self._tally = _Tally()
+        self._rereads: int = shard.facts.get("rereads", 0)
         self._why = ""
         self._asked_wait: float | None = None
         self._reading = Reading(
@@ -112,9 +119,31 @@ class Harvest:
 
     async def leave_unread(self) -> None:
         """Leave it for the next wave, with the reason: its items stay in it, nothing is lost."""
+        facts = {"unreadable": self._why, "rereads": self._rereads}
         self.shard = await self._ctx.move(
-            self.shard, ShardState.ENDED, reason="unreadable", facts={"unreadable": self._why}
+            self.shard, ShardState.ENDED, reason="unreadable", facts=facts
         )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the last reading came to, for the report."""
+        tally = self._tally
+        kinds = {kind: tally.types[kind] for kind in LINE_TYPES}
+        return {
+            "lines": {
+                **kinds,
+                "other": tally.types.total() - sum(kinds.values()),
+                "none": len(self._members) - len(tally.seen),
+            },
+            "results": {name: tally.results[name] for name in RESULT_OF.values()},
+            "late": tally.verdicts["late"],
+            "stored_before": tally.verdicts["again"],
+            "rereads": self._rereads,
+            "anomalies": {
+                kind: {"count": count, "examples": examples[:EXAMPLES]}
+                for kind, count, examples in self._anomalies()
+                if count
+            },
+        }
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -130,6 +159,7 @@ class Harvest:
             if attempt == attempts:
                 # One short read alone proves nothing: what it lacks may have been cut off.
                 return Got.BROKEN if got is Got.SHORT else got
+            self._rereads += 1
             self._ctx.emit(
                 ResultsReread(
                     run_id=self._ctx.run_id,
@@ -212,6 +242,8 @@ class Harvest:
         judged = await judge_settlements(self._ctx, self._by_seq, settlements)
         if judged:
             settled = await self._ctx.settle(self.shard, judged, self._by_seq)
+            self._tally.results.update(RESULT_OF[said.state] for said in judged)
+            self._tally.verdicts.update(settled)
             self._tell_merged(judged, settled)
             self._mind_account(judged)
         # Everything above may have found its work done without waiting once.
@@ -240,6 +272,7 @@ class Harvest:
             self._tally.doubled[line.custom_id] += 1
             return None
         self._tally.seen.add(line.custom_id)
+        self._tally.types[line.type] += 1
         return settle_line(_known(line), member, self._reading)
 
     def _missing(self) -> list[Member]:
@@ -289,7 +322,12 @@ class Harvest:
             charge=self._reading.charge,
         )
         self.shard = await self._ctx.move(
-            self.shard, ShardState.DONE, reason=None, rest=rest, done_at=self._org.now()
+            self.shard,
+            ShardState.DONE,
+            reason=None,
+            rest=rest,
+            done_at=self._org.now(),
+            facts=self.facts(),
         )
         for part in _parts(travels):
             said = [self._lack(member, "missing") for member in part]
@@ -336,14 +374,17 @@ class Harvest:
         )
         self._ctx.wake()
 
-    def _tell_anomalies(self) -> None:
-        missing = [member.custom_id for member in self._missing()]
-        for kind, count, examples in (
+    def _anomalies(self) -> Sequence[tuple[str, int, list[str]]]:
+        missing = [member.custom_id for member in self._missing()] if self.shard.ended_at else []
+        return (
             ("missing", len(missing), missing),
             ("unknown", self._tally.strangers, self._tally.unknown),
             ("doubled", self._tally.doubled.total(), list(self._tally.doubled)),
             ("torn", self._tally.torn, []),
-        ):
+        )
+
+    def _tell_anomalies(self) -> None:
+        for kind, count, examples in self._anomalies():
             if count:
                 self._ctx.emit(
                     Anomaly(

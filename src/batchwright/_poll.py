@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Any
 
 from batchwright._api import CallFailed, Reply
 from batchwright._batches import KNOWN_STATUSES, BatchObject, deadline_of, read_batch
@@ -36,6 +37,8 @@ NOT_FOUND_LOOKS = 5
 CANCEL_INTERVALS = 10
 #: Failed looks do not tell on the batch: only the deadline bounds them.
 _SECOND = timedelta(seconds=1)
+#: Statuses of one batch that are remembered; the API knows three.
+STATUSES = 10
 
 
 class End(Enum):
@@ -67,6 +70,8 @@ class Watch:
         self._id: str = shard.batch_id
         self._lookout = ctx.lookouts[org.label]
         self._looks = 0
+        self._earlier_polls = shard.polls
+        self._statuses: list[dict[str, Any]] = [dict(seen) for seen in shard.facts.get("seen", ())]
         self._hint: float | None = None
         self._asked_wait = 0.0
         self._missing_since: float | None = None
@@ -105,6 +110,23 @@ class Watch:
                 continue
             await self._pause(deadline)
 
+    def told(self) -> dict[str, Any]:
+        """Return what the looks so far came to, as facts of the shard."""
+        return {
+            "polls": self._earlier_polls + self._looks,
+            "facts": {"seen": [dict(seen) for seen in self._statuses]},
+        }
+
+    def _note(self, status: str) -> None:
+        """Remember that the batch was seen in this status, and when."""
+        now = self._org.now().isoformat()
+        seen = next((seen for seen in self._statuses if seen["status"] == status), None)
+        if seen is None and len(self._statuses) < STATUSES:
+            seen = {"status": status, "first_at": now, "looks": 0}
+            self._statuses.append(seen)
+        if seen is not None:
+            seen.update(last_at=now, looks=seen["looks"] + 1)
+
     def _deadline(self) -> datetime:
         created = self.shard.created_at or self.shard.sent_at or self.shard.planned_at
         return deadline_of(self.shard.expires_at, created, self._ctx.polling.grace)
@@ -142,6 +164,7 @@ class Watch:
         first = self.batch is None
         self.batch = batch
         self._ctx.seen[self.shard.number] = batch.status
+        self._note(batch.status)
         if first and self.shard.expires_at is None and batch.expires_at is not None:
             self.shard = await self._ctx.move(
                 self.shard,
@@ -171,7 +194,7 @@ class Watch:
             reason=None,
             ended_at=batch.ended_at or self._org.now(),
             counts=dict(batch.counts),
-            polls=self.shard.polls + self._looks,
+            **self.told(),
         )
         created = self.shard.created_at
         took = (
@@ -241,7 +264,7 @@ class Watch:
         The wish is durable before the call, since it decides what a canceled line means. A refusal
         is no error: the batch may just have ended, and its lines will tell.
         """
-        self.shard = await self._ctx.move(self.shard, self.shard.state, cancel=by)
+        self.shard = await self._ctx.move(self.shard, self.shard.state, cancel=by, **self.told())
         try:
             await self._org.call("cancel", lambda: self._org.gateway.cancel(self._id))
         except CallFailed as failed:

@@ -8,6 +8,7 @@ together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from batchwright._api import CallFailed, Reply
 from batchwright._clock import clock
-from batchwright._context import RunContext
+from batchwright._context import RESULT_OF, RunContext
 from batchwright._faults import Failure, Fault, classify
 from batchwright._json import load_json
 from batchwright._judge import judge_settlements
@@ -69,6 +70,15 @@ class _Job:
     filled: anyio.Event = field(default_factory=anyio.Event)
     asked: int = 0
     asked_all: bool = False
+    results: Counter[str] = field(default_factory=Counter)
+    late: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return what its answers came to, for the report."""
+        return {
+            "results": {name: self.results[name] for name in RESULT_OF.values()},
+            "late": self.late,
+        }
 
 
 class SyncPool:
@@ -132,7 +142,14 @@ class SyncPool:
         if self._stopping:
             return shard, unasked
         rest = Rest(state=ItemState.PENDING)
-        done = await self._ctx.move(shard, ShardState.DONE, reason="sync", rest=rest)
+        done = await self._ctx.move(
+            shard,
+            ShardState.DONE,
+            reason="sync",
+            rest=rest,
+            done_at=self._org.now(),
+            facts=job.facts(),
+        )
         return done, unasked
 
     # -- asking -------------------------------------------------------------------------------
@@ -315,6 +332,8 @@ class SyncPool:
         group, job.outbox = job.outbox[:GROUP], job.outbox[GROUP:]
         judged = await judge_settlements(self._ctx, job.members, group)
         settled = await self._ctx.settle(job.shard, judged, job.members)
+        job.results.update(RESULT_OF[said.state] for said in judged)
+        job.late += settled.count("late")
         applied = [
             said.state for said, what in zip(judged, settled, strict=True) if what == "applied"
         ]
