@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
 
@@ -18,12 +18,13 @@ from anyio.lowlevel import checkpoint
 
 from batchwright._api import CallFailed
 from batchwright._clock import clock
-from batchwright._context import RESULT_OF, RunContext
+from batchwright._context import RunContext
 from batchwright._faults import Fault, classify
 from batchwright._judge import judge_settlements
 from batchwright._lines import Line, LineSplitter, Reading, parse_line, settle_line
 from batchwright._org import OrgLink
 from batchwright._pace import retry_wait
+from batchwright._tally import Tally
 from batchwright.events import Anomaly, BatchHarvested, ItemsMerged, ResultsReread
 from batchwright.store import FINAL, ItemState, Member, Rest, Settled, Settlement, Shard, ShardState
 from batchwright.types import ItemError
@@ -37,8 +38,6 @@ SLICE = 5_000
 SHORT_READS = 2
 #: Ids named in an anomaly.
 EXAMPLES = 5
-#: Types of result lines that the API documents.
-LINE_TYPES = ("succeeded", "errored", "canceled", "expired")
 
 
 class Got(Enum):
@@ -56,21 +55,6 @@ class Got(Enum):
     ACCOUNT = auto()
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What one read saw; `seen` are ids of this batch, whatever became of their lines."""
-
-    lines: int = 0
-    seen: set[str] = field(default_factory=set)
-    doubled: Counter[str] = field(default_factory=Counter)
-    unknown: list[str] = field(default_factory=list)
-    strangers: int = 0
-    torn: int = 0
-    types: Counter[str] = field(default_factory=Counter)
-    results: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[Settled] = field(default_factory=Counter)
-
-
 class Harvest:
     """Reads one ended batch."""
 
@@ -82,7 +66,7 @@ class Harvest:
         self._id: str = shard.batch_id
         self._members: dict[str, Member] = {}
         self._by_seq: dict[int, Member] = {}
-        self._tally = _Tally()
+        self._tally = Tally()
         self._rereads: int = shard.facts.get("rereads", 0)
         self._why = ""
         self._asked_wait: float | None = None
@@ -126,24 +110,13 @@ class Harvest:
 
     def facts(self) -> dict[str, Any]:
         """Return what the last reading came to, for the report."""
-        tally = self._tally
-        kinds = {kind: tally.types[kind] for kind in LINE_TYPES}
-        return {
-            "lines": {
-                **kinds,
-                "other": tally.types.total() - sum(kinds.values()),
-                "none": len(self._members) - len(tally.seen),
-            },
-            "results": {name: tally.results[name] for name in RESULT_OF.values()},
-            "late": tally.verdicts["late"],
-            "stored_before": tally.verdicts["again"],
-            "rereads": self._rereads,
-            "anomalies": {
-                kind: {"count": count, "examples": examples[:EXAMPLES]}
-                for kind, count, examples in self._anomalies()
-                if count
-            },
+        odd = {
+            kind: {"count": count, "examples": examples[:EXAMPLES]}
+            for kind, count, examples in self._anomalies()
+            if count
         }
+        told = self._tally.facts(len(self._members))
+        return {**told, "rereads": self._rereads, "anomalies": odd}
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -151,7 +124,7 @@ class Harvest:
         attempts = self._ctx.retry.call_attempts
         short = 0
         for attempt in range(1, attempts + 1):
-            self._tally = _Tally()
+            self._tally = Tally()
             got = await self._read_once()
             short += got is Got.SHORT
             if got in {Got.ALL, Got.ACCOUNT} or short >= SHORT_READS:
@@ -242,8 +215,7 @@ class Harvest:
         judged = await judge_settlements(self._ctx, self._by_seq, settlements)
         if judged:
             settled = await self._ctx.settle(self.shard, judged, self._by_seq)
-            self._tally.results.update(RESULT_OF[said.state] for said in judged)
-            self._tally.verdicts.update(settled)
+            self._tally.merged(judged, settled)
             self._tell_merged(judged, settled)
             self._mind_account(judged)
         # Everything above may have found its work done without waiting once.

@@ -18,7 +18,7 @@ FLOORS: dict[int, str] = {
         "_clients _gateway _threads stores listeners report _org _lookout "
         "_shelf _lease _context _options _window _express"
     ),
-    4: "_ingest _judge _submit _settle _poll _harvest _sync result stream",
+    4: "_ingest _judge _tally _submit _settle _poll _harvest _sync result stream",
     5: (
         "_cache _canary _carry _prelude _recover _standing _stop _dispatch "
         "_forecast _wave _session runner blocking"
