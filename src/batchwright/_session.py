@@ -31,7 +31,7 @@ from batchwright._stop import request_cancels
 from batchwright._wave import Wave
 from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
-from batchwright.events import Event, RunFinished, RunInterrupted, RunStarted, Talking
+from batchwright.events import Event, RunFailed, RunFinished, RunInterrupted, RunStarted, Talking
 from batchwright.report import LISTED, RunReport, build_report, read_standing
 from batchwright.result import (
     KEPT_WITHOUT_COLLECT,
@@ -246,6 +246,9 @@ class Session:
         beat = asyncio.create_task(_lease.beat(self._store, lease))
         try:
             yield lease
+        except Exception as error:
+            self._emit(RunFailed(run_id=self._run_id, error=type(error).__name__))
+            raise
         finally:
             beat.cancel()
             with anyio.CancelScope(shield=True):

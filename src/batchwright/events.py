@@ -368,6 +368,13 @@ class RunInterrupted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed(Event):
+    """A call on the run raised. `error` is the name of the exception, which the caller gets."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     """A wave returned."""
 

@@ -30,6 +30,8 @@ PUBLIC_MODULES = [
     "batchwright.errors",
     "batchwright.events",
     "batchwright.items",
+    "batchwright.listeners",
+    "batchwright.listeners.otel",
     "batchwright.policy",
     "batchwright.report",
     "batchwright.shared",
@@ -112,7 +114,7 @@ def test_typed_marker_is_shipped():
 def test_import_needs_no_extra(name):
     """The library, and the plugin that pytest loads in every project, need no extra packages."""
     extras = ["typer", "rich", "starlette", "uvicorn", "httptools", "pytest_asyncio"]
-    extras += ["pandas", "polars"]
+    extras += ["pandas", "polars", "opentelemetry.sdk"]
     code = f"import sys\nfor name in {extras!r}: sys.modules[name] = None\nimport {name}\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
