@@ -99,7 +99,7 @@ def test_warnings_stand_in_the_display_and_not_below_the_cell(
 
 
 def test_a_call_that_failed_leaves_room_for_the_next_one(api: Simulator, tmp_path: Path) -> None:
-    """After an error no event tells of, the next call gets a display in its own cell."""
+    """After an error the next call gets a display in its own cell."""
     messages = run_cells(
         api,
         tmp_path,

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import IO, Protocol
 
 from batchwright._clock import clock
-from batchwright.events import Event, RunFinished, RunInterrupted
+from batchwright.events import Event, RunFailed, RunFinished, RunInterrupted
 from batchwright.listeners._board import Board, span, told_items
 from batchwright.listeners._news import news_of
 from batchwright.listeners._notebook import NotebookProgress, in_notebook
@@ -209,13 +209,15 @@ class Follower:
         """Take in an event."""
         shown = self._shown.get(event.run_id)
         if shown is not None and shown.board.begins_anew(event):
-            # The call before this one was left by an error, of which no event tells.
+            # The call before this one was left in a way of which no event tells.
             self._shown.pop(event.run_id).end()
             shown = None
         if shown is None:
+            if isinstance(event, RunFailed):
+                return  # its display has ended, and the caller gets the error
             shown = self._shown[event.run_id] = _Shown(self._open_display(not self._shown))
         shown.take(event)
-        if isinstance(event, RunFinished | RunInterrupted):
+        if isinstance(event, RunFinished | RunInterrupted | RunFailed):
             self._shown.pop(event.run_id).end()
 
 
