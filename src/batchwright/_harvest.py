@@ -30,7 +30,7 @@ from batchwright.store import FINAL, ItemState, Member, Rest, Settled, Settlemen
 from batchwright.types import ItemError
 
 #: A chunk of lines becomes durable together: at most so many, at most so many bytes.
-CHUNK_LINES = 250
+CHUNK_LINES = 1_000
 CHUNK_BYTES = 1_000_000
 #: Members are entered so many at a time.
 SLICE = 5_000

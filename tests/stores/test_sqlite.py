@@ -331,7 +331,7 @@ async def test_full(store, pages):
     desk = await desk_on(store)
     await desk.fill(40)
     await full_after(store, pages)
-    raw = b'"' + b"x" * 3_000 + b'"'
+    raw = b'"' + b"x" * 6_000 + b'"'
 
     async def work():
         for number in range(40):
@@ -385,7 +385,7 @@ async def test_what_survives_a_loss_of_power(store):
 
 CHILD = """
     import asyncio, sys, time
-    from batchwright.stores import SQLiteStore, _sqlite_intake, _sqlite_write
+    from batchwright.stores import SQLiteStore, _sqlite_intake, _sqlite_settle
     from batchwright.testing._store_desk import LATER, RIVAL, Desk, answer, desk_on, question
 
     async def main():
@@ -400,7 +400,7 @@ CHILD = """
         def half(db):
             rows = [question(n) for n in range(1_990, 3_000)]
             _sqlite_intake.stage(db, desk.lease, number, rows, "error")
-            _sqlite_write.settle(db, desk.lease, 1, [answer(n) for n in range(400, 2_000)])
+            _sqlite_settle.settle(db, desk.lease, 1, [answer(n) for n in range(400, 2_000)])
             print("in", flush=True)
             time.sleep(60)
 

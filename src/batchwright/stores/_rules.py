@@ -6,7 +6,8 @@ How a settlement meets an item, what is counted, and how a stored item is told a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -141,11 +142,25 @@ def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tall
     return verdict
 
 
+def end_of(said: Settlement) -> tuple[ItemState, str | None, str]:
+    """Return state, reason and flag of an item to which *said* is applied."""
+    if said.state is ItemState.SUCCEEDED:
+        return said.state, None, said.flag
+    return said.state, said.reason, ""
+
+
+def count_ends(settlements: Sequence[Settlement], tally: Tally) -> None:
+    """Count, as `settle_one` would, settlements that end items travelling in their shard."""
+    tally.item(ItemState.IN_FLIGHT, None, "", -len(settlements))
+    for (state, reason, flag), count in Counter(map(end_of, settlements)).items():
+        tally.item(state, reason, flag, count)
+    for said in settlements:
+        if said.tokens is not None:
+            tally.answer("spent", said)
+
+
 def _apply(item: Standing, said: Settlement, charge: int) -> None:
-    done = said.state is ItemState.SUCCEEDED
-    item.state = said.state
-    item.reason = None if done else said.reason
-    item.flag = said.flag if done else ""
+    item.state, item.reason, item.flag = end_of(said)
     item.attempts += charge
     item.used += charge
     item.facts = Facts(said.via, said.org, said.batch_id, said.error, said.raw)
@@ -187,9 +202,15 @@ class Tally:
 
     def add(self, kind: str, name: str, other: str, numbers: tuple[int, ...]) -> None:
         """Add *numbers* to one counter."""
-        sums = self.sums.setdefault((kind, name, other), [0, 0, 0, 0, 0])
+        sums = self._of_name(kind, name, other)
         for place, number in enumerate(numbers):
             sums[place] += number
+
+    def _of_name(self, kind: str, name: str, other: str) -> list[int]:
+        sums = self.sums.get((kind, name, other))
+        if sums is None:
+            sums = self.sums[kind, name, other] = [0, 0, 0, 0, 0]
+        return sums
 
     def item(self, state: ItemState, reason: str | None, flag: str, count: int) -> None:
         """Count *count* items (negative: take them off) that stand so."""
@@ -206,8 +227,13 @@ class Tally:
 
     def answer(self, kind: str, said: Settlement) -> None:
         """Count one answer as `spent` or `waste`."""
-        t = said.tokens or Tokens()
-        self.add(kind, said.via, said.model, (1, t.input, t.output, t.cache_write, t.cache_read))
+        sums = self._of_name(kind, said.via, said.model)
+        sums[0] += 1
+        if (tokens := said.tokens) is not None:
+            sums[1] += tokens.input
+            sums[2] += tokens.output
+            sums[3] += tokens.cache_write
+            sums[4] += tokens.cache_read
 
     def put_back(self, reason: str | None, used: int, count: int) -> None:
         """Count *count* items that wait again, each after *used* tries of its budget."""

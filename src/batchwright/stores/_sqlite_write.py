@@ -1,5 +1,5 @@
 """
-SQLite: ownership, waves, shards, settlements.
+SQLite: ownership, waves, shards.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from batchwright._json import dump_json
 from batchwright.errors import RunLocked
@@ -17,23 +17,19 @@ from batchwright.store import (
     Lease,
     Owner,
     Rest,
-    Settled,
-    Settlement,
     Shard,
     ShardPlan,
     ShardState,
 )
 from batchwright.stores import _rules
-from batchwright.stores._rules import Facts, Standing, Tally
+from batchwright.stores._rules import Tally
 from batchwright.stores._sqlite_counts import write_counts
 from batchwright.stores._sqlite_db import (
-    MAX_PARAMS,
     Db,
     RunRow,
     fence,
     load_owner,
     need_run,
-    slices,
     stamp,
 )
 from batchwright.stores._sqlite_read import need_shard
@@ -268,98 +264,3 @@ def _rest(db: Db, run: RunRow, shard: Shard, rest: Rest) -> None:
     tally.item(ItemState.IN_FLIGHT, None, "", -moved)
     tally.item(rest.state, rest.reason, "", +moved)
     write_counts(db, run.number, tally)
-
-
-# -- settlements ------------------------------------------------------------------------------
-
-_LOAD: Final = (
-    "SELECT i.key, i.state, i.reason, i.flag, i.shard, i.attempts, i.used, a.via, a.batch "
-    "FROM items i LEFT JOIN answers a ON a.key = i.key WHERE i.key IN ({marks})"
-)
-
-
-def settle(
-    db: Db, lease: Lease, number: int | None, settlements: Sequence[Settlement]
-) -> list[Settled]:
-    """See `CheckpointStore.settle`."""
-    run = fence(db, lease)
-    standings = _load(db, run, settlements)
-    tally = Tally()
-    told: list[Settled] = []
-    changed: dict[int, Standing] = {}
-    for said in settlements:
-        standing = standings[run.low + said.seq]
-        verdict = _rules.settle_one(standing, number, said, tally)
-        told.append(verdict)
-        if verdict == "applied":
-            changed[run.low + said.seq] = standing
-        elif verdict == "late" and said.batch_id is not None:
-            db.conn.execute(
-                "INSERT OR IGNORE INTO late VALUES (?, ?)",
-                (run.low + said.seq, db.word(said.batch_id)),
-            )
-    _store(db, changed)
-    write_counts(db, run.number, tally)
-    return told
-
-
-def _load(db: Db, run: RunRow, settlements: Sequence[Settlement]) -> dict[int, Standing]:
-    standings: dict[int, Standing] = {}
-    for part in slices([run.low + said.seq for said in settlements], MAX_PARAMS):
-        marks = ",".join("?" * len(part))
-        for key, *row in db.conn.execute(_LOAD.format(marks=marks), part):
-            if run.low <= key < run.end:
-                standings[key] = _standing(db, row)
-        for key, batch in db.conn.execute(
-            f"SELECT key, batch FROM late WHERE key IN ({marks})",  # noqa: S608 - question marks
-            part,
-        ).fetchall():
-            standings[key].late.add(db.text(batch) or "")
-    for said in settlements:
-        if run.low + said.seq not in standings:
-            raise _rules.no_item(run.name, said.seq)
-        if said.batch_id is None:
-            _load_raw(db, run.low + said.seq, standings[run.low + said.seq])
-    return standings
-
-
-def _standing(db: Db, row: Sequence[Any]) -> Standing:
-    state, reason, flag, shard, attempts, used, via, batch = row
-    return Standing(
-        state=ItemState(state),
-        reason=db.text(reason),
-        flag=db.text(flag) or "",
-        shard=shard,
-        attempts=attempts,
-        used=used,
-        facts=Facts(via=db.text(via), batch_id=db.text(batch)),  # type: ignore[arg-type]
-    )
-
-
-def _load_raw(db: Db, key: int, standing: Standing) -> None:
-    row = db.conn.execute("SELECT raw FROM answers WHERE key = ?", (key,)).fetchone()
-    if row is not None:
-        standing.facts = standing.facts._replace(raw=row[0])
-
-
-def _store(db: Db, changed: Mapping[int, Standing]) -> None:
-    db.conn.executemany(
-        "UPDATE items SET state = ?, reason = ?, flag = ?, shard = ?, attempts = ?, used = ? "
-        "WHERE key = ?",
-        [(*_state(db, item), key) for key, item in changed.items()],
-    )
-    db.conn.executemany(
-        "INSERT OR REPLACE INTO answers (key, via, org, batch, error, raw) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        [(key, *_answer(db, item.facts)) for key, item in changed.items()],
-    )
-
-
-def _state(db: Db, item: Standing) -> tuple[Any, ...]:
-    words = (db.word(item.reason), db.word(item.flag or None))
-    return (item.state, *words, item.shard, item.attempts, item.used)
-
-
-def _answer(db: Db, facts: Facts) -> tuple[Any, ...]:
-    words = (db.word(facts.via), db.word(facts.org), db.word(facts.batch_id))
-    return (*words, _rules.dump_error(facts.error), facts.raw)

@@ -37,6 +37,7 @@ from batchwright.store import (
 from batchwright.stores import _sqlite_cache as caching
 from batchwright.stores import _sqlite_intake as intakes
 from batchwright.stores import _sqlite_read as reading
+from batchwright.stores import _sqlite_settle as settling
 from batchwright.stores import _sqlite_write as writing
 from batchwright.stores._sqlite_db import Db, connect, transact, translated
 from batchwright.stores._sqlite_look import look
@@ -201,7 +202,7 @@ class SQLiteStore:
         """See `CheckpointStore.settle`."""
         # A direct answer was paid for and cannot be read again; a batch can.
         return await self._write(
-            lambda db: writing.settle(db, lease, number, settlements),
+            lambda db: settling.settle(db, lease, number, settlements),
             durable=any(said.via == "sync" for said in settlements),
         )
 
