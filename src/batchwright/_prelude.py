@@ -84,7 +84,8 @@ def _member(row: Row) -> Member:
 async def cancel_waiting(ctx: RunContext) -> None:
     """End the items that wait to be sent as `unresolved: canceled`."""
     error = ItemError(type="canceled", message="the run was canceled before this item was sent")
-    async for rows in _chunks(pages(ctx.store, ctx.run_id)):
+    rest = pages(ctx.store, ctx.run_id, succeeded=False, raw=False)
+    async for rows in _chunks(rest):
         chunk = [row for row in rows if row.state is ItemState.PENDING]
         if not chunk:
             continue

@@ -60,7 +60,7 @@ class _Done:
     """How a wave ended."""
 
     stopped: tuple[tuple[str, str], ...]
-    intake: int | None
+    passed: Ingest | None
 
 
 class Session:
@@ -94,7 +94,7 @@ class Session:
         async with self._owned() as lease:
             orgs = self._links()
             ingest = await self._ingest(items, lease, orgs)
-            done = await self._wave(lease, orgs, intake=ingest.number)
+            done = await self._wave(lease, orgs, passed=ingest)
             return await self._result(done, collect=collect)
 
     async def resume(
@@ -124,7 +124,7 @@ class Session:
         began = clock().monotonic()
         async with self._owned() as lease:
             orgs = self._links()
-            intake = (await self._ingest(items, lease, orgs, canary=False)).number
+            ingest = await self._ingest(items, lease, orgs, canary=False)
             ctx = self._context(lease, orgs, None)
             await take_back_unsent(ctx)
             groups = await self._store.start_wave(lease, frozenset())
@@ -138,7 +138,7 @@ class Session:
             stops = [org.stop for org in orgs.values() if org.shut and org.stop is not None]
             told = [(stop.reason, stop.message) for stop in stops]
             told += [(NOT_RECOVERED, text) for text in recovery.left]
-            return await self._result(_Done(tuple(told), intake), collect=collect)
+            return await self._result(_Done(tuple(told), ingest), collect=collect)
 
     async def _adopt(self, lease: Lease, batch_id: str, number: int) -> None:
         """Take a person's word for the batch a lost create made; its lines must prove it."""
@@ -184,9 +184,10 @@ class Session:
                     passed.add(row.outcome.id)
                 if row.outcome.status != "unresolved":
                     await deliver([row.outcome])
-            done = await self._wave(lease, orgs, intake=intake, deliver=hand)
+            done = await self._wave(lease, orgs, passed=ingest, deliver=hand)
             reason = _open_reason(done.stopped)
-            async for row in pages(self._store, self._run_id, intake=intake):
+            left = pages(self._store, self._run_id, intake=intake, succeeded=False, raw=False)
+            async for row in left:
                 # What became final in the wave was handed over when it did.
                 if row.outcome.status == "unresolved":
                     await deliver([told(row, reason)])
@@ -311,7 +312,7 @@ class Session:
         lease: Lease,
         orgs: Mapping[str, OrgLink],
         *,
-        intake: int | None = None,
+        passed: Ingest | None = None,
         resubmit: frozenset[str] = frozenset(),
         cancel: bool = False,
         deliver: Deliver | None = None,
@@ -348,7 +349,7 @@ class Session:
             await cancel_waiting(ctx)
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
         await self._finished(clock().monotonic() - began)
-        return _Done(stopped, intake)
+        return _Done(stopped, passed)
 
     def _context(
         self, lease: Lease, orgs: Mapping[str, OrgLink], deliver: Deliver | None
@@ -417,10 +418,13 @@ class Session:
 
     async def _result(self, done: _Done, *, collect: bool) -> RunResult:
         reason = _open_reason(done.stopped)
+        passed = done.passed
+        intake = None if passed is None else passed.number
+        items = (await self._known()).items if passed is None else passed.passed
         reader = OutcomeReader(
             self._reopen,
             self._run_id,
-            intake=done.intake,
+            intake=intake,
             open_reason=reason,
             closes=self._reopened,
         )
@@ -433,7 +437,8 @@ class Session:
             self._store,
             reader,
             report,
-            intake=done.intake,
+            intake=intake,
+            items=items,
             open_reason=reason,
             collect=collect,
             stopped=done.stopped,

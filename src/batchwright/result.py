@@ -106,11 +106,19 @@ class OutcomeReader:
 
 
 async def pages(
-    store: CheckpointStore, run_id: str, *, intake: int | None = None, reason: str | None = None
+    store: CheckpointStore,
+    run_id: str,
+    *,
+    intake: int | None = None,
+    reason: str | None = None,
+    succeeded: bool = True,
+    raw: bool = True,
 ) -> AsyncIterator[Row]:
     """Yield the rows of a run in input order; no cursor stays open between two pages."""
     after = -1
-    while page := await store.read_rows(run_id, after, PAGE, intake=intake, reason=reason):
+    while page := await store.read_rows(
+        run_id, after, PAGE, intake=intake, reason=reason, succeeded=succeeded, raw=raw
+    ):
         for row in page:
             yield row
         after = page[-1].position
@@ -258,26 +266,30 @@ async def collect_result(
     report: RunReport,
     *,
     intake: int | None,
+    items: int,
     open_reason: str,
     collect: bool,
     stopped: tuple[tuple[str, str], ...],
 ) -> RunResult:
-    """Return the result of a run that has just ended, read from its open store."""
+    """Return the result of a run of *items* that has just ended, read from its open store."""
     counts: dict[Status, int] = {
-        "succeeded": 0,
+        "succeeded": items,
         "quarantined": 0,
         "rejected": 0,
         "unresolved": 0,
     }
     outcomes: list[Outcome] = []
     apart: list[Outcome] = []
-    async for row in pages(store, report.run_id, intake=intake):
+    # Without `collect` only what did not succeed is read: it is little, and the rest is counted.
+    async for row in pages(store, report.run_id, intake=intake, succeeded=collect, raw=collect):
         outcome = told(row, open_reason)
-        counts[outcome.status] += 1
         if collect:
             outcomes.append(outcome)
-        if outcome.status != "succeeded" and (collect or len(apart) < KEPT_WITHOUT_COLLECT):
-            apart.append(outcome if collect else replace(outcome, raw=None))
+        if outcome.status != "succeeded":
+            counts[outcome.status] += 1
+            counts["succeeded"] -= 1
+            if collect or len(apart) < KEPT_WITHOUT_COLLECT:
+                apart.append(outcome)
     return RunResult(
         report=report,
         reader=reader,

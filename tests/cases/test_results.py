@@ -451,23 +451,23 @@ def _hollow(line: bytes) -> bytes:
 
 
 async def test_c29_killed_while_storing(tmp_path):
-    """1,000 distinct keys, none twice, none missing; one create; nothing is ever deleted."""
+    """2,500 distinct keys, none twice, none missing; one create; nothing is ever deleted."""
     store = tmp_path / "run.db"
     with Simulator(speed=12_000) as sim:
         rule = sim.on("results", Slow(0.01, size=10_000))
         await asyncio.to_thread(
-            kill_child_at, sim, store, "ItemsMerged", count=1_000, shard=1_000, nth=1
+            kill_child_at, sim, store, "ItemsMerged", count=2_500, shard=2_500, nth=1
         )
         sim.off(rule)
         async with runner_on(sim, store) as runner:
             standing = (await runner.status()).progress
-            assert 0 < standing.succeeded < 1_000
-            result = await runner.run(items(1_000))
+            assert 0 < standing.succeeded < 2_500
+            result = await runner.run(items(2_500))
             lines = exported(result, tmp_path / "out.jsonl")
 
-        assert len({line["id"] for line in lines}) == len(lines) == 1_000
-        assert_own_answers(result, items(1_000))
-        assert sum(spent.answers for spent in result.report.tokens) == 1_000
+        assert len({line["id"] for line in lines}) == len(lines) == 2_500
+        assert_own_answers(result, items(2_500))
+        assert sum(spent.answers for spent in result.report.tokens) == 2_500
         assert len(sim.creates) == 1
         assert sim.calls("delete") == []
 

@@ -29,7 +29,8 @@ from batchwright.store import (
 )
 from batchwright.stores import _rules
 from batchwright.stores._occurrences import Asked
-from batchwright.stores._rules import Facts, Holder, Standing, Tally
+from batchwright.stores._rules import Facts, Holder, Standing
+from batchwright.stores._tally import Tally
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from batchwright.stores._rules import Tally
 from batchwright.stores._sqlite_db import Db
+from batchwright.stores._tally import Tally
 
 _COLUMNS: Final = "kind, name, other, n, input, output, cache_write, cache_read"
 _ADD: Final = (

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 from batchwright._wire import entry_size
 from batchwright.store import Clash, ItemState, Lease, NewItem, OnChanged, RunInfo, Staged
 from batchwright.stores import _rules
-from batchwright.stores._rules import Tally
 from batchwright.stores._sqlite_counts import fold_counts, write_counts
 from batchwright.stores._sqlite_db import MAX_PARAMS, Db, RunRow, fence, slices
 from batchwright.stores._sqlite_files import check_space
 from batchwright.stores._sqlite_read import read_run
 from batchwright.stores._sqlite_schema import MASK, SHIFT
+from batchwright.stores._tally import Tally
 
 #: Rows that one transaction forgets, so that others get their turn in between.
 _FORGET: Final = 10_000

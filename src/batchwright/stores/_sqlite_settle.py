@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from batchwright.store import ItemState, Lease, Settled, Settlement
 from batchwright.stores import _rules
-from batchwright.stores._rules import Facts, Standing, Tally
+from batchwright.stores._rules import Facts, Standing
 from batchwright.stores._sqlite_counts import write_counts
 from batchwright.stores._sqlite_db import MAX_PARAMS, Db, RunRow, fence, slices
+from batchwright.stores._tally import Tally
 
 _LOAD: Final = (
     "SELECT i.key, i.state, i.reason, i.flag, i.shard, i.attempts, i.used, a.via, a.batch "

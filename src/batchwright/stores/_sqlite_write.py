@@ -22,7 +22,6 @@ from batchwright.store import (
     ShardState,
 )
 from batchwright.stores import _rules
-from batchwright.stores._rules import Tally
 from batchwright.stores._sqlite_counts import write_counts
 from batchwright.stores._sqlite_db import (
     Db,
@@ -33,6 +32,7 @@ from batchwright.stores._sqlite_db import (
     stamp,
 )
 from batchwright.stores._sqlite_read import need_shard
+from batchwright.stores._tally import Tally
 from batchwright.types import Spans
 
 # -- ownership --------------------------------------------------------------------------------
