@@ -24,6 +24,7 @@ from batchwright._settle import CHUNK, Settling
 from batchwright._submit import Submission
 from batchwright.errors import BatchwrightError, StoreError
 from batchwright.events import ShardFailed, ShardHeld
+from batchwright.shared import UNSURE
 from batchwright.status import RETENTION
 from batchwright.store import ItemState, Rest, Settlement, Shard, ShardState
 from batchwright.types import ItemError
@@ -149,7 +150,8 @@ class Carrier:
             return shard
         self._ctx.doubtful.add(shard.number)
         self._ctx.active[shard.number] = shard
-        dead = own or self._ctx.predecessor_dead
+        certain = self._ctx.predecessor_dead and not shard.facts.get(UNSURE)
+        dead = own or certain
         try:
             work = settling or Settling(self._ctx, org, shard, dead=dead)
             shard = await work.run()
@@ -219,6 +221,8 @@ class Carrier:
             shard = await self._prove(org, shard)
             if shard.state is not ShardState.ENDED or shard.facts.get("adopted"):
                 return shard
+        if self._ctx.hands_over is not None and self._ctx.hands_over(shard):
+            return shard
         async with self._readers:
             harvest = Harvest(self._ctx, org, shard)
             got = await harvest.run()

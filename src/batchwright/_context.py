@@ -71,6 +71,12 @@ class RunContext:
     deliver: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None
     #: Told how many items of a shard wait for another try.
     on_retry: Callable[[Shard, int], None] | None = None
+    #: Where several processes work on the run: reads what is open of it, whoever carries it.
+    read_open: Callable[[], Awaitable[Sequence[Shard]]] | None = None
+    #: … sends parts of a refused shard as shards of their own, while its items are in flight.
+    send_parts: Callable[[Shard, Sequence[Sequence[int]]], Awaitable[None]] | None = None
+    #: … tells whether another process should read an ended batch, since this one is busy reading.
+    hands_over: Callable[[Shard], bool] | None = None
     #: Largest body this server takes, learned from a 413; never above the limit set.
     max_bytes: int = 0
     wave: int = 0
@@ -137,15 +143,26 @@ class RunContext:
             return named
         return next((o for o in self.orgs.values() if o.workspace == workspace), named)
 
-    def rivals(self, shard: Shard) -> int:
+    async def rivals(self, shard: Shard) -> int:
         """Return how many other shards of ours a batch of this count might belong to."""
         return sum(
             other.number != shard.number
             and other.org == shard.org
             and other.count == shard.count
             and other.state is ShardState.SENDING
-            for other in self.active.values()
+            for other in await self.under_way()
         )
+
+    async def under_way(self) -> Sequence[Shard]:
+        """Return the shards that are under way, in whichever process."""
+        return list(self.active.values()) if self.read_open is None else await self.read_open()
+
+    async def queued(self, org: OrgLink) -> int:
+        """Return the requests inside live batches of *org*."""
+        if self.read_open is None:
+            return org.queued
+        live = [s for s in await self.read_open() if s.state is ShardState.LIVE]
+        return sum(shard.count for shard in live if shard.org == org.label)
 
     async def known_batches(self, asking: Shard | None) -> tuple[frozenset[str], frozenset[str]]:
         """

@@ -92,7 +92,7 @@ class Settling:
     async def _look(self) -> Finding | None:
         """List, read first lines where batches have ended, and assess; `None` where it failed."""
         # What the list can tell is what was true when it was asked for, however long it took.
-        doubt = self._doubt()
+        doubt = await self._doubt()
         try:
             finding = assess(doubt, await self._list())
             if finding.next is not Next.CHECK:
@@ -107,14 +107,14 @@ class Settling:
         # The same moment, with what the lines proved.
         return assess(doubt, replace(self._listed, **self._proofs()))
 
-    def _doubt(self) -> Doubt:
+    async def _doubt(self) -> Doubt:
         return Doubt(
             count=self._shard.count,
             sent_at=self._sent,
             latest=self._latest,
             overdue=self._is_overdue(),
             proof_only=self._proof_only,
-            rivals=self._ctx.rivals(self._shard),
+            rivals=await self._ctx.rivals(self._shard),
         )
 
     def _is_overdue(self) -> bool:

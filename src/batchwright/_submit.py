@@ -119,7 +119,8 @@ class Submission:
         self._org.gate.open()
         self._org.never_made = 0
         if self._org.full_at is not None:
-            self._org.full_at = max(self._org.full_at, self._org.queued + self._shard.count)
+            queued = await self._ctx.queued(self._org)
+            self._org.full_at = max(self._org.full_at, queued + self._shard.count)
         self._ctx.emit(
             ShardSubmitted(
                 run_id=self._ctx.run_id,
@@ -171,7 +172,8 @@ class Submission:
         # A refusal is definite, so the shard is certainly unsent again, and says so durably.
         self._shard = await self._ctx.move(self._shard, ShardState.PLANNED)
         retry = self._ctx.retry
-        others_live = self._org.queued > 0 and fault is Fault.BUSY
+        queued = await self._ctx.queued(self._org) if fault is Fault.BUSY else 0
+        others_live = queued > 0
         hours = (failure.retry_after or 0.0) > PARK_ABOVE
         if others_live:
             # A full queue is no failure of the create, however long it lasts.
@@ -187,7 +189,7 @@ class Submission:
         self._org.tell_retry("create", self._tries, wait, str(failure))
         if fault is Fault.BUSY:
             if others_live:
-                self._org.full_at = self._org.queued
+                self._org.full_at = queued
             self._org.gate.close(wait)
         else:
             await clock().sleep(wait)
@@ -214,10 +216,18 @@ class Submission:
             self._tell(failure, f"item {members[index].id!r} is quarantined, the others go on")
             await self._quarantine(members[index], failure, failure.type)
             rest = [m.seq for m in members if m.seq != members[index].seq]
-            self.parts = (rest,)
+            await self._part((rest,))
         else:
             self._tell(failure, "halved to find the item at fault")
-            self.parts = halves([m.seq for m in members])
+            await self._part(halves([m.seq for m in members]))
+
+    async def _part(self, parts: Sequence[Sequence[int]]) -> None:
+        """Let the items go on in parts, each as a shard of its own."""
+        if self._ctx.send_parts is None:
+            self.parts = parts
+        else:
+            # Others cut what waits: these may not wait for a moment, or they mix with the rest.
+            await self._ctx.send_parts(self._shard, parts)
         await self._give_back("split", None)
 
     async def _quarantine_single(self, failure: Failure, reason: str) -> None:

@@ -138,7 +138,7 @@ class SyncPool:
             await self._ask_all(job)
             job.asked_all = True
             job.filled.set()
-        unasked = shard.count - job.asked
+        unasked = sum(_is_open_in(shard, member) for member in members) - job.asked
         if self._stopping:
             return shard, unasked
         rest = Rest(state=ItemState.PENDING)
@@ -185,8 +185,9 @@ class SyncPool:
         with bodies:
             async for body in bodies:
                 member = job.members[body.seq]
-                # Answered meanwhile by a batch that ended late: asking again would pay again.
-                if self._is_open() and member.shard == job.shard.number:
+                # Answered before, by a batch that ended late or through a process that is gone:
+                # asking again would pay again.
+                if self._is_open() and _is_open_in(job.shard, member):
                     settlement = await self._ask(job, body, member)
                     if settlement is not None:
                         job.asked += 1
@@ -351,6 +352,11 @@ class SyncPool:
             )
         )
         self._ctx.wake()
+
+
+def _is_open_in(shard: Shard, member: Member) -> bool:
+    """Tell whether an item had no answer, and was in flight in *shard*, when that was begun."""
+    return member.shard == shard.number and member.state is ItemState.IN_FLIGHT
 
 
 def answer_of(seq: int, org: str, raw: bytes, message: Mapping[str, Any]) -> Settlement:

@@ -5,18 +5,19 @@ policy, and ends when nothing is under way and nothing can be sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
+from typing import TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
 
 from batchwright._backlog import Backlog, Heap
-from batchwright._carry import Carrier, came_back
 from batchwright._clock import clock
 from batchwright._context import RunContext
+from batchwright._crew import Crew, LocalCrew, SendPart
 from batchwright._dispatch import CLAIM, WISH, Dispatch
 from batchwright._forecast import Forecast
 from batchwright._lease import HEARTBEAT
@@ -24,6 +25,7 @@ from batchwright._org import OrgLink, Stop
 from batchwright._shards import Cut, Waiting, cut, leaves_now, next_count
 from batchwright._wire import body_size
 from batchwright.config import SyncLimits
+from batchwright.errors import NotWaiting
 from batchwright.events import LiveBatch, ShardPlanned
 from batchwright.policy import DispatchPolicy
 from batchwright.shared import PATH
@@ -37,6 +39,10 @@ PROGRESS_EVERY = 0.2
 
 _UNSENT = frozenset({ShardState.PLANNED, ShardState.SENDING})
 _ALIVE = frozenset({ShardState.PLANNED, ShardState.SENDING, ShardState.LIVE})
+
+
+#: Makes the crew of a wave from what it shares with its conductor.
+MakeCrew: TypeAlias = Callable[[RunContext, Dispatch, SendPart], Crew]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +63,29 @@ class Wave:
         *,
         started_at: datetime,
         cancel: bool = False,
+        make_crew: MakeCrew | None = None,
     ) -> None:
+        """
+        Prepare a wave.
+
+        Args:
+            ctx: The run.
+            policy: Decides the switch.
+            limits: Bounds of the sync path.
+            started_at: When the wave began.
+            cancel: Cancel what is alive, send nothing, and end the run.
+            make_crew: Makes those who carry; this process alone where it is left out.
+        """
         self._ctx = ctx
         self._dispatch = Dispatch(ctx, policy, limits, self._give_up)
         self._forecast = Forecast(ctx, self._dispatch, limits, started_at)
-        self._carrier = Carrier(ctx)
-        self._carrier.cancel_all = cancel
+        if make_crew is None:
+            make_crew = partial(LocalCrew, cancel_all=cancel)
+        self._crew: Crew = make_crew(ctx, self._dispatch, self._send_part)
         self._backlog = Backlog()
         self._cancel = cancel
         self._told_at = -PROGRESS_EVERY
         self._ticked_at: float | None = None
-        self._running = 0
-        self._tasks: TaskGroup | None = None
         # Between reading what waits and planning it nobody else may plan.
         self._planning = anyio.Lock()
         ctx.on_retry = self._retry
@@ -83,13 +100,11 @@ class Wave:
         self._backlog = backlog
         await self._restore()
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
             tasks.start_soon(self._beat)
-            for pool in self._dispatch.pools.values():
-                tasks.start_soon(pool.linger)
+            self._crew.begin(tasks, backlog)
             for shard in shards:
-                self._start(tasks, shard)
-            await self._conduct(tasks)
+                self._crew.start(shard)
+            await self._conduct()
             tasks.cancel_scope.cancel()
         await self._forecast.remember()
         await self._dispatch.finish()
@@ -109,9 +124,8 @@ class Wave:
 
     def _give_up(self, shard: Shard) -> None:
         """Start the cancel of a live shard for the sync path."""
-        assert self._tasks is not None, "batches are given up while the wave runs"
         self._ctx.given_up_at[shard.number] = clock().now().timestamp()
-        self._tasks.start_soon(self._carrier.give_up, shard.number, self._dispatch.races)
+        self._crew.give_up(shard, race=self._dispatch.races)
 
     async def _beat(self) -> None:
         """Keep the lease; when somebody took it over, everything here stops."""
@@ -119,14 +133,15 @@ class Wave:
             await clock().sleep(HEARTBEAT)
             await self._ctx.prove_owner()
 
-    async def _conduct(self, tasks: TaskGroup) -> None:
+    async def _conduct(self) -> None:
         while True:
             self._ctx.changed = anyio.Event()
+            await self._crew.refresh()
             await self._tell_progress()
-            while await self._send_next(tasks):
+            while await self._send_next():
                 pass
             self._dispatch.drain(self._backlog.waiting)
-            if not self._running and not self._can_send():
+            if not self._crew.running and not self._can_send():
                 return
             with anyio.move_on_after(self._patience()):
                 await self._ctx.changed.wait()
@@ -157,15 +172,15 @@ class Wave:
         wait = self._ctx.retry.backoff if alone else GATHER_INTERVALS * interval
         dues = [heap.due(wait) - now for heap in self._backlog.groups().values()]
         # What is overdue is held back for another reason, whose end will wake us.
-        return min([interval, *(due for due in dues if due > 0)])
+        return min([interval, self._crew.tick, *(due for due in dues if due > 0)])
 
     # -- sending ------------------------------------------------------------------------------
 
-    async def _send_next(self, tasks: TaskGroup) -> bool:
+    async def _send_next(self) -> bool:
         """Plan and start one more shard, if one should leave and there is room; tell whether."""
         if not self._can_send():
             return False
-        if await self._claim_next(tasks):
+        if await self._claim_next():
             return True
         orgs = [org for org in self._open_orgs() if not org.no_batches]
         if not orgs or not self._has_room():
@@ -177,11 +192,11 @@ class Wave:
                 if direct or not leaves_now(self._waiting(heap)):
                     continue
                 async with self._planning:
-                    if await self._plan(tasks, org, headers, heap):
+                    if await self._plan(org, headers, heap):
                         return True
         return False
 
-    async def _claim_next(self, tasks: TaskGroup) -> bool:
+    async def _claim_next(self) -> bool:
         """Claim items for the sync path, if the wave has switched and a pool has room."""
         org = self._dispatch.org_for(self._open_orgs())
         if org is None:
@@ -191,10 +206,10 @@ class Wave:
             direct = self._dispatch.takes(headers) and not heap.batch_only
             if direct and heap.has_rested(now, backoff):
                 async with self._planning:
-                    return await self._claim(tasks, org, headers, heap)
+                    return await self._claim(org, headers, heap)
         return False
 
-    async def _claim(self, tasks: TaskGroup, org: OrgLink, headers: str, heap: Heap) -> bool:
+    async def _claim(self, org: OrgLink, headers: str, heap: Heap) -> bool:
         items = await self._ctx.store.read_pending(self._ctx.run_id, headers, heap.skip, CLAIM)
         if not items and heap.skip < 0:
             self._backlog.emptied(headers)
@@ -208,8 +223,9 @@ class Wave:
         size = body_size(len(fit), sum(item.size for item in fit))
         piece = Cut(tuple(item.seq for item in fit), size)
         shard = await self._plan_cut(org, headers, piece, facts={PATH: "sync"})
-        self._dispatch.claim(shard)
-        self._start(tasks, shard)
+        if shard is not None:
+            self._dispatch.claim(shard)
+            self._crew.start(shard)
         return True
 
     def _has_room(self) -> bool:
@@ -218,7 +234,7 @@ class Wave:
         uploading = sum(s.state in _UNSENT and s.number not in doubtful for s in active)
         alive = sum(shard.state in _ALIVE for shard in active)
         limits = self._ctx.limits
-        return uploading < limits.concurrency and (
+        return uploading < limits.concurrency * self._crew.width and (
             limits.max_live is None or alive < limits.max_live
         )
 
@@ -244,7 +260,7 @@ class Wave:
             max_requests=self._ctx.limits.max_requests,
         )
 
-    async def _plan(self, tasks: TaskGroup, org: OrgLink, headers: str, heap: Heap) -> bool:
+    async def _plan(self, org: OrgLink, headers: str, heap: Heap) -> bool:
         most = self._most(org)
         # Looked at anew under the lock: another part may have taken what waited.
         if most < 1 or heap.waiting < 1:
@@ -258,7 +274,7 @@ class Wave:
             self._backlog.emptied(headers)
             return True
         piece = cut(items, max_requests=count, max_bytes=self._ctx.max_bytes)
-        await self._start_cut(tasks, org, headers, piece)
+        await self._start_cut(org, headers, piece)
         return True
 
     def _unlike_doubtful(self, org: OrgLink, count: int) -> int:
@@ -288,8 +304,10 @@ class Wave:
         probing = any(s.org == org.label and s.state in _UNSENT for s in self._batch_shards())
         return 0 if probing else most
 
-    async def _start_cut(self, tasks: TaskGroup, org: OrgLink, headers: str, piece: Cut) -> None:
+    async def _start_cut(self, org: OrgLink, headers: str, piece: Cut) -> None:
         shard = await self._plan_cut(org, headers, piece)
+        if shard is None:
+            return
         self._ctx.emit(
             ShardPlanned(
                 run_id=self._ctx.run_id,
@@ -299,7 +317,7 @@ class Wave:
                 size=shard.size,
             )
         )
-        self._start(tasks, shard)
+        self._crew.start(shard)
 
     async def _plan_cut(
         self,
@@ -307,7 +325,8 @@ class Wave:
         headers: str,
         piece: Cut,
         facts: Mapping[str, str] = MappingProxyType({}),
-    ) -> Shard:
+    ) -> Shard | None:
+        """Create the shard; `None` where an answer came meanwhile for something in it."""
         plan = ShardPlan(
             spans=piece.spans,
             count=piece.count,
@@ -318,42 +337,14 @@ class Wave:
             planned_at=clock().now(),
             facts=facts,
         )
-        shard = await self._ctx.plan(plan)
+        try:
+            shard = await self._ctx.plan(plan)
+        except NotWaiting:
+            return None
         self._backlog.take(headers, piece.count)
         return shard
 
-    def _start(self, tasks: TaskGroup, shard: Shard) -> None:
-        # Entered here and not in the task, so that room is counted before the task first runs.
-        self._ctx.active[shard.number] = shard
-        self._running += 1
-        tasks.start_soon(self._carry, tasks, shard)
-
-    async def _carry(self, tasks: TaskGroup, shard: Shard) -> None:
-        try:
-            if shard.number in self._dispatch.shards:
-                await self._ask_directly(shard)
-                return
-            shard, parts = await self._carrier.carry(shard)
-            if came_back(shard):
-                count = sum(map(len, parts)) if parts else shard.count
-                self._backlog.give_back(shard.headers, count)
-            for seqs in parts:
-                await self._send_part(tasks, shard, seqs)
-        finally:
-            # Counted off only here: the parts are part of what is under way.
-            self._running -= 1
-            self._ctx.wake()
-
-    async def _ask_directly(self, shard: Shard) -> None:
-        try:
-            _, unasked = await self._dispatch.pools[shard.org].carry(shard)
-            self._backlog.give_back(shard.headers, unasked)
-            self._dispatch.came_back(shard, unasked)
-        finally:
-            del self._ctx.active[shard.number]
-            self._dispatch.shards.discard(shard.number)
-
-    async def _send_part(self, tasks: TaskGroup, parent: Shard, seqs: Sequence[int]) -> None:
+    async def _send_part(self, parent: Shard, seqs: Sequence[int]) -> None:
         """Send a part of a refused shard on its own; what left otherwise meanwhile is left out."""
         org = self._ctx.orgs[parent.org]
         async with self._planning:
@@ -361,7 +352,7 @@ class Wave:
             if found:
                 size = body_size(len(found), sum(item.size for item in found))
                 piece = Cut(tuple(item.seq for item in found), size)
-                await self._start_cut(tasks, org, parent.headers, piece)
+                await self._start_cut(org, parent.headers, piece)
 
     async def _still_waiting(self, headers: str, seqs: Sequence[int]) -> list[Pending]:
         wanted = set(seqs)

@@ -14,6 +14,7 @@ Every exception of the library, arranged by who must act.
     |  |- StoreBusy                   locked by somebody else for too long
     |  |- StoreCorrupt                the file is damaged
     |  |- StoreFull                   no space left
+    |  |- NotWaiting                  items to be sent do not wait any more (internal)
     |  `- SchemaTooNew                written by a newer version
     |- RunLocked                      another live process owns the run
     `- IncompleteRun                  raise_if_incomplete(): carries the result
@@ -133,6 +134,10 @@ class StoreCorrupt(StoreError):
 
 class StoreFull(StoreError):
     """There is no space left where the store lives."""
+
+
+class NotWaiting(StoreError):
+    """Items that were to be sent do not wait any more: an answer came for them meanwhile."""
 
 
 class SchemaTooNew(StoreError):

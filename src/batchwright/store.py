@@ -520,7 +520,7 @@ class CheckpointStore(Protocol):
         Create a PLANNED shard; its items, all PENDING, become IN_FLIGHT in it.
 
         Raises:
-            StoreError: One of the items was not PENDING.
+            NotWaiting: One of the items was not PENDING.
         """
 
     async def move_shard(

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from batchwright._json import dump_json, load_json
-from batchwright.errors import RunLocked, StoreError
+from batchwright.errors import NotWaiting, RunLocked, StoreError
 from batchwright.store import (
     FINAL,
     ItemState,
@@ -198,9 +198,9 @@ def check_plan(plan: ShardPlan) -> None:
         raise StoreError(f"the planned shard says {plan.count} items and its spans hold {held}")
 
 
-def not_pending(plan: ShardPlan, moved: int) -> StoreError:
+def not_pending(plan: ShardPlan, moved: int) -> NotWaiting:
     """Return the error for a plan that names items that do not wait."""
-    return StoreError(f"only {moved} of the {plan.count} items of the planned shard are pending")
+    return NotWaiting(f"only {moved} of the {plan.count} items of the planned shard are pending")
 
 
 def not_inside(plan: ShardPlan, parent: int, found: int) -> StoreError:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from batchwright._wire import entry_size
-from batchwright.errors import StoreError
+from batchwright.errors import NotWaiting, StoreError
 from batchwright.store import Group, ItemState, PutBack, Rest, ShardState
 from batchwright.testing._store_desk import (
     LATER,
@@ -162,9 +162,11 @@ async def plans_only_what_waits(maker: StoreMaker) -> None:
     for what, plan in plans.items():
         try:
             await desk.store.plan_shard(desk.lease, plan)
-        except StoreError:
+        except StoreError as error:
             after = (await desk.info(), await desk.rows(), await desk.store.read_shards("run"))
             assert after == before, f"a refused plan with {what} changes nothing"
+            fits = isinstance(error, NotWaiting) or what != "an item in flight"
+            assert fits, "that an item does not wait has an error of its own"
         else:
             raise AssertionError(f"a plan with {what} is refused")
 
