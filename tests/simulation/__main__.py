@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--store", choices=("memory", "sqlite"), default="memory")
     add("--successor", choices=("host", "elsewhere"), default="host")
     add("--switch", choices=("", "progressive", "all"), default="", help="to direct calls")
+    add("--share", type=float, default=1.0, help="of the remainder that moves in a switch")
+    add("--orgs", type=int, default=1, help="accounts, at level 1")
     add("--planted", default="", help="name of a planted bug")
     add("--quiet", action="store_true", help="only the verdict, no trace")
     add("--shrink", action="store_true", help="make a failing run as small as it can be, first")
@@ -77,6 +79,8 @@ def _scenario(options: argparse.Namespace) -> Scenario:
         planted=options.planted,
         successor=options.successor,
         switch=options.switch,
+        share=options.share,
+        orgs=options.orgs,
     )
 
 

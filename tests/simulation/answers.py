@@ -21,6 +21,7 @@ class Request:
     body: bytes = b""
     limit: int = 20
     after_id: str | None = None
+    org: str = "sim"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +112,10 @@ DIRECT_BEFORE: dict[str, Callable[[], Answer]] = {
 DIRECT_AFTER: dict[str, Callable[[], Answer]] = {
     "direct_lost": lost,
     "direct_garbled": lambda: odd(200),
+}
+ACCOUNT: dict[str, Callable[[], Answer]] = {
+    "account_create": lambda: refusal(403, "permission_error", "not for this workspace"),
+    "account_get": lambda: refusal(401, "authentication_error", "invalid x-api-key"),
 }
 SIMPLE: dict[str | None, Callable[[], Answer]] = {
     "get_404": lambda: refusal(404, "not_found_error", "not found"),

@@ -244,8 +244,10 @@ def bounds(played: Played) -> Iterator[str]:
     most = {"api.create": 2 + seed % 3, "api.retrieve": LOOKS_AT_ONCE, "api.list": LOOKS_AT_ONCE}
     for name, limit in most.items():
         peak = _peak(played, name)
-        if peak > limit:
-            yield f"bounds: {peak} calls of {name} at once, {limit} allowed"
+        # Looks are bounded for each org, uploads for the run.
+        allowed = limit * (1 if name == "api.create" else played.scenario.orgs)
+        if peak > allowed:
+            yield f"bounds: {peak} calls of {name} at once, {allowed} allowed"
     looks: dict[tuple[int, str], list[float]] = {}
     for op in played.world.history.named("api.retrieve"):
         if op.how == "ok":
@@ -313,6 +315,17 @@ def _by_clocks(played: Played, late: float) -> bool:
     return max(skews) - min(skews) > LAPSE and late <= FRESH + 1.0
 
 
+def by_owner(played: Played) -> Iterator[str]:
+    """A batch is polled, canceled and read by the org that made it, and by no other."""
+    created = played.world.server.created
+    for name in ("api.retrieve", "api.cancel", "api.results"):
+        for op in played.world.history.named(name):
+            made = created.get(op.facts["batch"])
+            asking = op.facts.get("org", "sim")
+            if made is not None and made.org != asking:
+                yield f"owner: {name} of {made.batch_id} by {asking}, it belongs to {made.org}"
+
+
 def quiet_at_the_end(played: Played) -> Iterator[str]:
     """A call on a finished run sends nothing."""
     returned = [e for e in played.endings if e.how == "returned"]
@@ -338,6 +351,7 @@ CHECKERS: tuple[Checker, ...] = (
     bounds,
     hygiene,
     owner,
+    by_owner,
     quiet_at_the_end,
     direct_payment,
     one_switch,

@@ -62,6 +62,12 @@ DIRECT: dict[str, float] = {
     "direct_lost_before": 0.1,
 }
 
+#: Kinds of whole accounts: drawn apart, since they are of interest where there are several.
+ACCOUNT: dict[str, dict[str, float]] = {
+    "create": {"account_create": 0.08},
+    "retrieve": {"account_get": 0.05},
+}
+
 #: Kinds that hold for a whole run: the world is built with them.
 LASTING = (
     "bad_item",
@@ -82,7 +88,11 @@ LASTING = (
     "rival",
 )
 
-_RATES = {**CATALOGUE, "message": DIRECT}
+_RATES = {
+    name: {**ACCOUNT.get(name, {}), **rates}
+    for name, rates in {**CATALOGUE, "message": DIRECT}.items()
+}
+_APART = (*DIRECT, *(kind for kinds in ACCOUNT.values() for kind in kinds))
 
 KINDS: tuple[str, ...] = (*(k for kinds in CATALOGUE.values() for k in kinds), *LASTING)
 
@@ -137,11 +147,11 @@ def parse(text: str) -> frozenset[str]:
         ValueError: One of them is not in the catalogue.
     """
     names = frozenset(name for name in text.split(",") if name)
-    if unknown := names - {*KINDS, *DIRECT}:
+    if unknown := names - {*KINDS, *_APART}:
         raise ValueError(f"unknown faults: {', '.join(sorted(unknown))}")
     return names
 
 
 def show(kinds: Iterable[str]) -> str:
     """Write kinds as a command line takes them."""
-    return ",".join(kind for kind in (*KINDS, *DIRECT) if kind in set(kinds))
+    return ",".join(kind for kind in (*KINDS, *_APART) if kind in set(kinds))

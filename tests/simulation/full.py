@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tests.simulation.faults import KINDS
 from tests.simulation.levels import play_at
@@ -71,6 +72,10 @@ def full(jobs: int) -> int:
         "switches of 4 seeds, progressive": lambda: _singles(
             range(4), ("kill", "pause"), switch="progressive"
         ),
+        "singles of 2 seeds over two orgs": lambda: _singles(range(2), ("kill",), orgs=2),
+        "swarm over two orgs": lambda: (
+            replace(swarm_scenario(seed), orgs=2) for seed in range(300)
+        ),
         "swarm": lambda: map(swarm_scenario, range(2_000)),
         "level 2": lambda: level_two(300),
     }
@@ -84,9 +89,9 @@ def full(jobs: int) -> int:
     return 1 if total.failures or silent else 0
 
 
-def _singles(seeds: Iterable[int], acts: Iterable[str], **more: str) -> Iterator[Scenario]:
+def _singles(seeds: Iterable[int], acts: Iterable[str], **more: Any) -> Iterator[Scenario]:
     for seed in seeds:
-        yield from singles(replace(Scenario(seed=seed), **more), acts)  # type: ignore[arg-type]
+        yield from singles(replace(Scenario(seed=seed), **more), acts)
 
 
 def level_two(count: int) -> Iterator[Scenario]:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import orjson
 from tests.simulation.answers import Answer, Request
@@ -26,9 +27,10 @@ class SimGateway:
     base_url = "https://api.sim"
     api_version = "2023-06-01"
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, org: str = "sim") -> None:
         self._life = life
         self._wire = Wire(life)
+        self._org = org
 
     async def create(
         self, body: AsyncIterator[bytes], size: int, headers: Mapping[str, str]
@@ -36,28 +38,28 @@ class SimGateway:
         """Create a batch."""
         data = b"".join([piece async for piece in body])
         assert len(data) == size, f"the body has {len(data)} bytes, {size} were declared"
-        return await self._call(Request(call="create", body=data))
+        return await self._call(self._request("create", body=data))
 
     async def retrieve(self, batch_id: str) -> Reply:
         """Return the batch object."""
-        return await self._call(Request(call="retrieve", batch_id=batch_id))
+        return await self._call(self._request("retrieve", batch_id=batch_id))
 
     async def list(self, *, limit: int, after_id: str | None = None) -> Reply:
         """Return a page of batches, newest first."""
-        return await self._call(Request(call="list", limit=limit, after_id=after_id))
+        return await self._call(self._request("list", limit=limit, after_id=after_id))
 
     async def cancel(self, batch_id: str) -> Reply:
         """Ask for a cancel."""
-        return await self._call(Request(call="cancel", batch_id=batch_id))
+        return await self._call(self._request("cancel", batch_id=batch_id))
 
     async def models(self) -> Reply:
         """Return a page of models."""
-        return await self._call(Request(call="models"))
+        return await self._call(self._request("models"))
 
     async def message(self, body: bytes, headers: Mapping[str, str], *, stream: bool) -> Reply:
         """Ask directly; a run without a switch has an account that may not."""
         if self._life.world.scenario.switch:
-            reply = await self._call(Request(call="message", body=body))
+            reply = await self._call(self._request("message", body=body))
             return replace(reply, data={}, body=orjson.dumps(reply.data))
         await self._life.sleep(0.1)
         text = "direct calls are not simulated"
@@ -66,10 +68,13 @@ class SimGateway:
     @contextlib.asynccontextmanager
     async def results(self, batch_id: str) -> AsyncIterator[_Chunks]:
         """Open the results of a batch."""
-        answer = await self._wire.exchange(Request(call="results", batch_id=batch_id))
+        answer = await self._wire.exchange(self._request("results", batch_id=batch_id))
         if answer.status != 200:
             raise CallFailed(_failure("results", answer))
         yield _Chunks(self._head(answer), answer.pieces, self._life, broken=answer.broken)
+
+    def _request(self, call: str, **more: Any) -> Request:
+        return Request(call=call, org=self._org, **more)
 
     async def _call(self, request: Request) -> Reply:
         answer = await self._wire.exchange(request)
@@ -86,8 +91,8 @@ class SimGateway:
             server_time=now.replace(microsecond=0),
             retry_after=answer.retry_after,
             request_limit=answer.limit,
-            organization="org-sim",
-            workspace="wrkspc-sim",
+            organization=f"org-{self._org}",
+            workspace=f"wrkspc-{self._org}",
         )
 
 

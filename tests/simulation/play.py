@@ -102,13 +102,18 @@ def items_of(seed: int) -> list[Item]:
     ]
 
 
-class SimRunner(BatchRunner):
-    """The library's runner, its gateway replaced."""
+@dataclass(frozen=True, slots=True)
+class SimClients:
+    """Stands in for the clients of a runner: their gateways lead into the simulation."""
 
-    gateways: dict[str, Any]
+    made: dict[str, tuple[Org, SimGateway]]
 
-    def _gateways(self) -> Any:
-        return self.gateways
+    def gateways(self) -> dict[str, tuple[Org, SimGateway]]:
+        """Return each org with its gateway."""
+        return self.made
+
+    async def aclose(self) -> None:
+        """Nothing was opened."""
 
 
 #: Makes the runner of one life; a level is one of these.
@@ -129,8 +134,13 @@ def options_of(world: SimWorld) -> dict[str, Any]:
 
 def runner_below_gateway(life: Life, store: Any) -> BatchRunner:
     """Return a level-1 runner."""
-    runner = SimRunner(store=store, client=None, **options_of(life.world))
-    runner.gateways = {"sim": (Org("sim", None), SimGateway(life))}  # type: ignore[arg-type]
+    runner = BatchRunner(store=store, **options_of(life.world))
+    labels = ["sim", *(f"sim-{n}" for n in range(2, life.world.scenario.orgs + 1))]
+    if life.number % 2 == 0:
+        # Their order means nothing, and may be another one after a restart.
+        labels.reverse()
+    made = {label: (Org(label, None), SimGateway(life, label)) for label in labels}
+    runner._clients = SimClients(made)
     return runner
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 from tests.simulation.answers import (
+    ACCOUNT,
     CREATE_AFTER,
     CREATE_BEFORE,
     DIRECT_AFTER,
@@ -58,13 +59,14 @@ class Created:
     left: float
     at: float
     visible: float
+    org: str = "sim"
 
 
 @dataclass(slots=True)
 class _Late:
     at: float
     left: float
-    body: bytes
+    request: Request
 
 
 class _Clock:
@@ -105,7 +107,7 @@ class SimServer:
 
     def __post_init__(self) -> None:
         self.clock = _Clock(self.time)
-        self.access = Access(key="k", workspace="sim", version="2023-06-01")
+        self.access = _access_of("sim")
         self.world = World(self.seed, clock=self.clock, settings=self._settings())
         self._late: list[_Late] = []
         self._bad = random.Random(f"bad {self.seed}").randrange(6)
@@ -157,14 +159,17 @@ class SimServer:
     def handle(self, request: Request, trick: str | None, left: float) -> Answer:
         """Do what *request* asks, or what the fault *trick* makes of it; it left at *left*."""
         self.arrive()
+        self.access = _access_of(request.org)
+        if trick in ACCOUNT:
+            return ACCOUNT[trick]()
         try:
             return getattr(self, f"_{request.call}")(request, trick, left)
         except ApiProblem as problem:
             return refusal(problem.status, problem.type, problem.message)
 
-    def later(self, body: bytes, left: float, wait: float) -> None:
+    def later(self, request: Request, left: float, wait: float) -> None:
         """Let a create that is already under way arrive on its own."""
-        self._late.append(_Late(self.time() + wait, left, body))
+        self._late.append(_Late(self.time() + wait, left, request))
 
     def arrive(self) -> None:
         """Take in the creates that have arrived on their own by now."""
@@ -172,8 +177,9 @@ class SimServer:
         for late in due:
             self._late.remove(late)
             self.clock.instead = late.at
+            self.access = _access_of(late.request.org)
             try:
-                self._register(late.body, late.left)
+                self._register(late.request.body, late.left)
             except ApiProblem:
                 pass
             finally:
@@ -190,7 +196,8 @@ class SimServer:
         if hidden:
             visible += self.faults.stream("hidden").uniform(*_HIDDEN)
         ids = tuple(request["custom_id"] for request in requests)
-        self.created[batch.id] = Created(batch.id, ids, left, at, visible)
+        org = self.access.workspace
+        self.created[batch.id] = Created(batch.id, ids, left, at, visible, org)
         self._doom(batch)
         return batch
 
@@ -246,7 +253,7 @@ class SimServer:
         if before is not None:
             return before(chance)
         if trick == "late_create":
-            self.later(request.body, left, chance.uniform(*_LATE))
+            self.later(request, left, chance.uniform(*_LATE))
             return lost()
         register = trick not in {"hang_create", "edge_429"} or chance.random() < 0.5
         slow = trick is not None and "slow_commit" in self.faults.kinds
@@ -363,3 +370,8 @@ class SimServer:
     def expires_at(self, batch_id: str) -> float:
         """Return the virtual time at which a batch expires."""
         return self.world.batches[batch_id].expires_at - EPOCH
+
+
+def _access_of(org: str) -> Access:
+    """Return how the server knows an org: each one is a workspace of its own."""
+    return Access(key=org, workspace=org, version="2023-06-01")

@@ -19,12 +19,13 @@ class SwitchAt:
 
     def __init__(self, scenario: Scenario) -> None:
         self.drain = scenario.switch
+        self._share = scenario.share
         self._left = scenario.seed % 4
 
     def decide(self, snapshot: WaveSnapshot) -> Stay | Switch:
         """Count the ticks."""
         self._left -= 1
-        return Stay("not yet") if self._left >= 0 else Switch("the seed says so")
+        return Stay("not yet") if self._left >= 0 else Switch("the seed says so", self._share)
 
 
 def switch_options(scenario: Scenario) -> dict[str, Any]:

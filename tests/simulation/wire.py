@@ -63,7 +63,7 @@ class Wire:
     def _orphan(self, request: Request, left: float) -> None:
         """A request that had left when its process died may arrive all the same."""
         if request.call == "create" and self._chance.random() < 0.7:
-            self._world.server.later(request.body, left, self._latency())
+            self._world.server.later(request, left, self._latency())
 
     def _latency(self) -> float:
         # A coarse grid, so that calls of different tasks fall on the same moment now and then.
@@ -71,6 +71,11 @@ class Wire:
 
 
 def _key(request: Request) -> dict[str, Any]:
+    usual = request.org == "sim"
+    return _what(request) | ({} if usual else {"org": request.org})
+
+
+def _what(request: Request) -> dict[str, Any]:
     if request.call == "create":
         ids = [one["custom_id"] for one in orjson.loads(request.body)["requests"]]
         return {"ids": ids, "size": len(request.body)}

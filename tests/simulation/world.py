@@ -38,6 +38,8 @@ class Scenario:
         planted: Name of a planted bug.
         successor: `host`: the dead owner can be seen to be dead; `elsewhere`: it cannot.
         switch: `progressive` or `all`: the wave moves to direct calls, drained so; empty: never.
+        share: Of the remainder that moves in a switch.
+        orgs: Accounts, each a workspace of its own; level 1 only.
     """
 
     seed: int = 0
@@ -49,6 +51,8 @@ class Scenario:
     planted: str = ""
     successor: str = "host"
     switch: str = ""
+    share: float = 1.0
+    orgs: int = 1
 
     def line(self) -> str:
         """Return the command that plays exactly this run again."""
@@ -65,6 +69,8 @@ class Scenario:
             ("planted", ""),
             ("successor", "host"),
             ("switch", ""),
+            ("share", 1.0),
+            ("orgs", 1),
         ):
             value = getattr(self, name)
             if value != usual:
