@@ -10,6 +10,7 @@ from typing import Any
 
 import anthropic
 import pytest
+from tests.postgres.server import Server, fresh_schema, running
 
 from batchwright import Item
 from batchwright.simulator import Simulator
@@ -58,6 +59,19 @@ def _refuse_unless_local(host: Any) -> None:
         local = False
     if not local:
         raise PermissionError(f"tests reach only this machine, not {host!r}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real PostgreSQL server, started for the first test that asks for it."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> str:
+    """The URL of a new, empty store on it."""
+    return postgres.url(fresh_schema())
 
 
 @pytest.fixture

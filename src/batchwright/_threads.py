@@ -1,7 +1,7 @@
 """
 The only file that starts threads.
 
-SQLite blocks, so each connection lives on one thread of its own and its calls are taken in order.
+Databases block, so each connection lives on one thread of its own and its calls are taken in order.
 Every call is counted while it runs (`busy`), so that a virtual clock can hold still meanwhile.
 """
 
@@ -52,9 +52,49 @@ class Worker:
         future.add_done_callback(lambda _: _count(-1))
         return await future
 
+    async def finish(self, work: Callable[[], T], abandon: Callable[[], None]) -> T:
+        """
+        Do as `call` does, but let a cancelled caller go only when what has begun has ended.
+
+        *abandon* is called as soon as the caller is cancelled, so that *work* may end early. Work
+        that has not begun by then never will.
+        """
+        _count(+1)
+        try:
+            begun = self._pool.submit(work)
+        except BaseException:
+            _count(-1)
+            raise
+        begun.add_done_callback(lambda _: _count(-1))
+        told = asyncio.wrap_future(begun)
+        try:
+            return await asyncio.shield(told)
+        except asyncio.CancelledError:
+            abandon()
+            if not begun.cancel():
+                await _outlast(told)
+            raise
+
     def stop(self) -> None:
         """Finish what was begun and end the thread."""
         self._pool.shutdown(wait=True)
+
+
+async def _outlast(told: asyncio.Future[Any]) -> None:
+    """Return when *told* is done, however often the caller is cancelled meanwhile."""
+    while not told.done():
+        try:
+            await asyncio.wait([told])
+        except asyncio.CancelledError:
+            continue
+    if not told.cancelled():
+        # Nobody is there to be told of an error; it must not be taken for a forgotten one.
+        told.exception()
+
+
+def pause(seconds: float) -> None:
+    """Wait on a thread that is not an event loop's."""
+    threading.Event().wait(seconds)
 
 
 def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -72,7 +72,7 @@ class BatchRunner:
         Args:
             orgs: The accounts to use, each with its own client.
             client: Shorthand for one org; without both the SDK's environment is read.
-            store: A path, `sqlite:///…`, `memory://`, or a `CheckpointStore`.
+            store: A path, `sqlite:///…`, `postgresql://…`, `memory://`, or a `CheckpointStore`.
             policy: `"cost"`, `"balanced"`, `"latency"`, `"batch"`, `"sync"`, or a
                 `DispatchPolicy`.
             limits: How sub-batches are cut.

@@ -114,7 +114,7 @@ def test_typed_marker_is_shipped():
 def test_import_needs_no_extra(name):
     """The library, and the plugin that pytest loads in every project, need no extra packages."""
     extras = ["typer", "rich", "starlette", "uvicorn", "httptools", "pytest_asyncio"]
-    extras += ["pandas", "polars", "opentelemetry.sdk"]
+    extras += ["pandas", "polars", "opentelemetry.sdk", "psycopg"]
     code = f"import sys\nfor name in {extras!r}: sys.modules[name] = None\nimport {name}\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,9 +8,11 @@ import contextlib
 import itertools
 
 import pytest
+from tests.postgres.server import fresh_schema
 
 from batchwright.errors import RunLocked
 from batchwright.stores import MemoryStore, SQLiteStore
+from batchwright.stores.postgres import PostgresStore
 from batchwright.testing import (
     CHECKS,
     SHARED_CHECKS,
@@ -20,12 +22,18 @@ from batchwright.testing import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def makers(request, tmp_path):
     """Return how to make a store and how to open its place again."""
     if request.param == "memory":
         return MemoryStore, None
     numbers = itertools.count()
+    if request.param == "postgres":
+        server, stem = request.getfixturevalue("postgres"), fresh_schema()
+        return (
+            lambda: PostgresStore(server.url(f"{stem}_{next(numbers)}")),
+            lambda store: PostgresStore(store.url),
+        )
     return (
         lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db"),
         lambda store: SQLiteStore(store.path),

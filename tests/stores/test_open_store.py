@@ -4,12 +4,15 @@ A store is named in one word.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from batchwright.errors import ConfigurationError
-from batchwright.stores import MemoryStore, SQLiteStore, open_store, reader_of
+from batchwright.stores import MemoryStore, SQLiteStore, name_of, open_store, reader_of
+from batchwright.stores.postgres import PostgresStore
 
 
 @pytest.mark.parametrize(
@@ -50,11 +53,27 @@ def test_object():
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
 def test_postgres(scheme):
-    """PostgreSQL is refused without repeating the password."""
-    with pytest.raises(ConfigurationError, match="this version does not have") as caught:
-        open_store(f"{scheme}://me:secret@host/db")
+    """A PostgreSQL URL names a database, and is shown without the password."""
+    spec = f"{scheme}://me:secret@host/db?schema=mine&sslmode=require&password=secret"
+    store = open_store(spec)
 
-    assert "secret" not in str(caught.value)
+    assert isinstance(store, PostgresStore)
+    assert repr(store) == "PostgresStore('postgresql://me@host/db?schema=mine')"
+    assert name_of(spec) == "postgresql://me@host/db?schema=mine"
+
+
+def test_postgres_without_its_driver():
+    """Where the driver is not installed, the message says what to install."""
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from batchwright.stores import open_store\n"
+        "open_store('postgresql://me:secret@host/db')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "ConfigurationError: store names a PostgreSQL database" in done.stderr
+    assert 'pip install "batchwright[postgres]"' in done.stderr
+    assert "secret" not in done.stderr
 
 
 @pytest.mark.parametrize("spec", ["redis://:secret@host", "sqlite://host/x", "memory://x"])

@@ -349,7 +349,7 @@ class _Call:
         except (OSError, BatchwrightError) as error:
             again = command("export", self.where, "--out OUT.jsonl")
             raise Stumble(
-                f"the run is over and its results are safe in {self.where.store}, but {self.out} "
+                f"the run is over and its results are safe in {self.where.place}, but {self.out} "
                 f"could not be written: {error}. Write them elsewhere: {again}",
                 Exit.FAILED,
             ) from error

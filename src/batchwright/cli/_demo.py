@@ -101,7 +101,9 @@ def _runner(client: Any, count: int, where: Where, on_event: events.Listener) ->
 def _store(wanted: Path | None) -> Iterator[Path]:
     """Give the store's file: the one wanted, or one that is gone afterwards."""
     if wanted is not None:
-        yield store_file(str(wanted))
+        path = store_file(str(wanted))
+        assert path is not None, "a Path names a file"
+        yield path
         return
     with tempfile.TemporaryDirectory(prefix="batchwright-demo-") as folder:
         yield Path(folder) / "demo.db"

@@ -15,7 +15,7 @@ from batchwright.cli._exits import Stumble
 from batchwright.errors import ConfigurationError
 from batchwright.items import items_from_chunks, items_from_jsonl
 from batchwright.store import CheckpointStore
-from batchwright.stores import SQLiteStore, open_store, reader_of
+from batchwright.stores import MemoryStore, SQLiteStore, open_store, reader_of
 from batchwright.types import Item
 
 _CHUNK = 1 << 16
@@ -68,29 +68,29 @@ async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:
         loop.remove_reader(fd)
 
 
-def store_file(spec: str) -> Path:
+def store_file(spec: str) -> Path | None:
     """
-    Return the file that a store lives in.
+    Return the file that a store lives in, `None` for one that lives in a database.
 
     Raises:
-        Stumble: It lives in no file.
+        Stumble: It lives nowhere.
         ConfigurationError: *spec* names no store.
     """
     store = open_store(spec)
-    if not isinstance(store, SQLiteStore):
+    if isinstance(store, MemoryStore):
         raise Stumble(f"--store {spec} forgets everything when the command ends; name a file")
-    return store.path
+    return store.path if isinstance(store, SQLiteStore) else None
 
 
-def known_store(spec: str) -> Path:
+def known_store(spec: str) -> Path | None:
     """
-    Return the file of a store that must be there already.
+    Return the file of a store that must be there already, `None` where a database tells by itself.
 
     Raises:
         Stumble: It does not exist; it is not created.
     """
     path = store_file(spec)
-    if not path.exists():
+    if path is not None and not path.exists():
         raise Stumble(
             f"there is no store {path}; look at --store and at the folder you are in "
             "(batchwright run creates one)"
@@ -112,22 +112,22 @@ def reader(spec: str) -> CheckpointStore:
     return store
 
 
-def check_files(items: str, store: Path, out: Path | None) -> None:
+def check_files(items: str, store: Path | None, out: Path | None) -> None:
     """
     Make sure that the files of a run are three different ones, and that *out* can be written.
 
     Raises:
         Stumble: They are not, or it cannot.
     """
-    others = [("the store", store)]
+    others: list[tuple[str, Path | None]] = [("the store", store)]
     if items != "-":
         others.append(("ITEMS itself", Path(items)))
-        if _same(Path(items), store):
+        if store is not None and _same(Path(items), store):
             raise Stumble(f"{items} is both ITEMS and the store; name another --store")
     check_out(out, *others)
 
 
-def check_out(out: Path | None, *others: tuple[str, Path]) -> None:
+def check_out(out: Path | None, *others: tuple[str, Path | None]) -> None:
     """
     Make sure that *out* can be written at the end, and is none of the *others*.
 
@@ -141,7 +141,7 @@ def check_out(out: Path | None, *others: tuple[str, Path]) -> None:
     if str(out) == "-" or (out.exists() and not out.is_file()):
         raise Stumble(f"--out {out} is not a plain file; name one")
     for what, path in others:
-        if _same(out, path):
+        if path is not None and _same(out, path):
             raise Stumble(f"--out {out} is {what}, which would be overwritten; name another file")
     _try_writing(out)
 

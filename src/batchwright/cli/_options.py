@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from batchwright.config import Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright.stores import name_of
 
 _SHARDS, _POLLING, _RETRY, _SYNC = ShardLimits(), Polling(), RetryBudget(), SyncLimits()
 
@@ -32,11 +33,21 @@ class Where:
     """Which run, and in which store."""
 
     store: Annotated[
-        str, _flag("--store", "Where the run is kept: a file, or sqlite:///FILE.", metavar="FILE")
+        str,
+        _flag(
+            "--store",
+            "Where the run is kept: a file, or a database as postgresql://USER@HOST/DATABASE.",
+            metavar="STORE",
+        ),
     ] = DEFAULT_STORE
     run_id: Annotated[
         str, _flag("--run-id", "Name of the run inside the store.", metavar="NAME")
     ] = DEFAULT_RUN
+
+    @property
+    def place(self) -> str:
+        """The store as it may be shown: without a password."""
+        return name_of(self.store)
 
     def flags(self) -> str:
         """Return these options as they would be typed, without those that are defaults."""
@@ -44,7 +55,7 @@ class Where:
         if self.run_id != DEFAULT_RUN:
             parts.append(f"--run-id {shlex.quote(self.run_id)}")
         if self.store != DEFAULT_STORE:
-            parts.append(f"--store {shlex.quote(self.store)}")
+            parts.append(f"--store {shlex.quote(self.place)}")
         return " ".join(parts)
 
 

@@ -76,7 +76,7 @@ def lines_of_standing(standing: Standing) -> list[str]:
     status = standing.status
     progress = status.progress
     owner = f"at work: {status.owner}" if status.owner else "nobody works on it now"
-    lines = [f"Run {status.run_id!r} in {standing.where.store}: {owner}"]
+    lines = [f"Run {status.run_id!r} in {standing.where.place}: {owner}"]
     if not status.intake_complete:
         lines.append("Its items were not read to the end; nothing was sent.")
     lines.append(f"{told_items(progress.total)}:")
@@ -133,7 +133,7 @@ def json_of_standing(standing: Standing) -> dict[str, Any]:
     progress = status.progress
     return {
         "run_id": status.run_id,
-        "store": standing.where.store,
+        "store": standing.where.place,
         "owner": status.owner,
         "intake_complete": status.intake_complete,
         "items": progress.total,

@@ -151,7 +151,7 @@ def _places(summary: Summary) -> list[str]:
     lines = []
     if summary.written is not None:
         lines.append(f"Results: {summary.out} ({summary.written:,} lines, in input order)")
-    lines.append(f"Store: {summary.where.store}")
+    lines.append(f"Store: {summary.where.place}")
     kept = summary.report.results_kept_until
     if kept is not None:
         lines.append(f"The API keeps these results until {when(kept)}")
@@ -180,7 +180,7 @@ def json_of(summary: Summary, code: int) -> dict[str, Any]:
     return {
         "exit": code,
         **told,
-        "store": summary.where.store,
+        "store": summary.where.place,
         "items": sum(summary.counts.values()),
         "outcomes": dict(summary.counts),
         "reasons": dict(summary.reasons),

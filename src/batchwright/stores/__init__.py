@@ -10,15 +10,20 @@ from urllib.parse import unquote
 
 from batchwright.errors import ConfigurationError
 from batchwright.store import CheckpointStore
+from batchwright.stores._postgres_url import InDatabase, shown
 from batchwright.stores._sqlite_look import holds_something
 from batchwright.stores.memory import MemoryStore
 from batchwright.stores.sqlite import SQLiteStore
 
 __all__ = ["MemoryStore", "SQLiteStore", "name_of", "open_store", "reader_of"]
 
-_FORMS = "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'memory://', or a store object"
+_FORMS = (
+    "a path, 'sqlite:///relative.db', 'sqlite:////absolute.db', 'postgresql://user@host/database', "
+    "'memory://', or a store object"
+)
 
 
+_POSTGRES = ("postgres:", "postgresql:")
 _METHODS = [name for name in vars(CheckpointStore) if not name.startswith("_")]
 
 
@@ -43,11 +48,13 @@ def reader_of(store: CheckpointStore) -> CheckpointStore | None:
     """
     Return *store* for reading alone, not opened yet; `None` where it does not exist.
 
-    A store in a file is neither created nor changed by what is returned.
+    What it lives in is neither created nor changed by what is returned.
 
     Raises:
         StoreError: The file is there and cannot be read.
     """
+    if isinstance(store, InDatabase):
+        return _postgres(store.url, read_only=True)
     if not isinstance(store, SQLiteStore):
         return store
     if not holds_something(store.path):
@@ -56,6 +63,8 @@ def reader_of(store: CheckpointStore) -> CheckpointStore | None:
 
 
 def _named(spec: str) -> CheckpointStore:
+    if spec.startswith(_POSTGRES):
+        return _postgres(spec)
     scheme, mark, rest = spec.partition("://")
     if not mark:
         return SQLiteStore(_path(spec, spec))
@@ -63,12 +72,19 @@ def _named(spec: str) -> CheckpointStore:
         return MemoryStore()
     if scheme == "sqlite" and rest.startswith("/"):
         return SQLiteStore(_path(unquote(rest[1:]), spec))
-    if scheme in {"postgres", "postgresql"}:
-        raise ConfigurationError(
-            f"store names a PostgreSQL database ({scheme}://), which this version does not have; "
-            f"it takes {_FORMS}"
-        )
     raise ConfigurationError(f"store={scheme + mark!r}… is not known; it takes {_FORMS}")
+
+
+def _postgres(spec: str, *, read_only: bool = False) -> CheckpointStore:
+    try:
+        # Its driver is an extra, and only needed by those who name such a store.
+        from batchwright.stores.postgres import PostgresStore  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(
+            "store names a PostgreSQL database, which needs the driver psycopg: "
+            f'pip install "batchwright[postgres]" ({error})'
+        ) from error
+    return PostgresStore(spec, read_only=read_only)
 
 
 def _path(text: str, spec: str) -> Path:
@@ -79,10 +95,14 @@ def _path(text: str, spec: str) -> Path:
 
 def name_of(store: str | os.PathLike[str] | CheckpointStore) -> str:
     """Return how a store is called in logs and reports, without a password."""
+    if isinstance(store, str) and store.startswith(_POSTGRES):
+        return shown(store)
     if isinstance(store, str | os.PathLike):
         # A connection URL may hold a password.
         head, at, tail = str(store).rpartition("@")
         return f"{head.partition('://')[0]}://…@{tail}" if at and "://" in head else str(store)
     if isinstance(store, SQLiteStore):
         return str(store.path)
+    if isinstance(store, InDatabase):
+        return store.target.name
     return type(store).__name__
