@@ -6,32 +6,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import anyio
 
 from batchwright import _lease
 from batchwright._api import Gateway
 from batchwright._backlog import Backlog
-from batchwright._cache import answer_from_earlier, unproven
+from batchwright._cache import unproven
 from batchwright._canary import settle_answers, try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
-from batchwright._context import RunContext
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
+from batchwright._job import Job, only
 from batchwright._options import Options
 from batchwright._org import OrgLink
-from batchwright._prelude import cancel_waiting, greet, is_open, judge_again, take_back_unsent
+from batchwright._prelude import cancel_waiting, greet, is_open, take_back_unsent
 from batchwright._recover import NOT_RECOVERED, Recovery
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
 from batchwright._wave import Wave
 from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
-from batchwright.events import Event, RunFailed, RunFinished, RunInterrupted, RunStarted, Talking
+from batchwright.events import Event, RunFailed, Talking
 from batchwright.report import LISTED, RunReport, build_report, read_standing
 from batchwright.result import (
     KEPT_WITHOUT_COLLECT,
@@ -41,14 +40,13 @@ from batchwright.result import (
     pages,
     told,
 )
-from batchwright.status import CancelsRequested, RunStatus, progress_of
+from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import (
     CheckpointStore,
     ItemState,
     Lease,
     RunInfo,
     Settlement,
-    Shard,
     ShardState,
 )
 from batchwright.stream import Deliver
@@ -84,7 +82,6 @@ class Session:
         self._gateways = gateways
         self._options = options
         self._emit = emit
-        self._talking: tuple[Talking, ...] = ()
         self._predecessor_dead = True
 
     # -- the calls ----------------------------------------------------------------------------
@@ -92,9 +89,9 @@ class Session:
     async def run(self, items: Items, *, collect: bool) -> RunResult:
         """Read *items*, conduct a wave, return the result for the items passed."""
         async with self._owned() as lease:
-            orgs = self._links()
-            ingest = await self._ingest(items, lease, orgs)
-            done = await self._wave(lease, orgs, passed=ingest)
+            job = self._job()
+            ingest = await self._ingest(items, lease, job)
+            done = await self._wave(lease, job, passed=ingest)
             return await self._result(done, collect=collect)
 
     async def resume(
@@ -113,29 +110,31 @@ class Session:
                 "anything was sent; run it again with the items"
             )
         async with self._owned() as lease:
-            orgs = self._links()
+            job = self._job()
             for batch_id, number in (adopt or {}).items():
                 await self._adopt(lease, batch_id, number)
-            done = await self._wave(lease, orgs, resubmit=resubmit, cancel=cancel)
+            done = await self._wave(lease, job, resubmit=resubmit, cancel=cancel)
             return await self._result(done, collect=collect)
 
     async def recover(self, items: Items, *, collect: bool) -> RunResult:
         """Read *items* and look for their answers among the batches on the server."""
         began = clock().monotonic()
         async with self._owned() as lease:
-            orgs = self._links()
-            ingest = await self._ingest(items, lease, orgs, canary=False)
-            ctx = self._context(lease, orgs, None)
+            job = self._job()
+            ingest = await self._ingest(items, lease, job, canary=False)
+            ctx = job.context(lease)
             await take_back_unsent(ctx)
             groups = await self._store.start_wave(lease, frozenset())
-            info = await self._started(ctx, Backlog.of(groups, began), [])
+            info = await job.info()
+            await job.note_asked(lease, info)
+            job.tell_started(info, waiting=Backlog.of(groups, began).waiting, live=0)
             ctx.wave = info.wave
-            for org in orgs.values():
+            for org in job.orgs.values():
                 await greet(ctx, org)
             recovery = Recovery(ctx, groups)
             await recovery.run()
-            await self._finished(clock().monotonic() - began)
-            stops = [org.stop for org in orgs.values() if org.shut and org.stop is not None]
+            await job.tell_finished(clock().monotonic() - began)
+            stops = [org.stop for org in job.orgs.values() if org.shut and org.stop is not None]
             told = [(stop.reason, stop.message) for stop in stops]
             told += [(NOT_RECOVERED, text) for text in recovery.left]
             return await self._result(_Done(tuple(told), ingest), collect=collect)
@@ -164,13 +163,13 @@ class Session:
         """Ask the server to cancel every live batch, and return without waiting for the ends."""
         await self._known()
         async with self._owned() as lease:
-            return await request_cancels(self._context(lease, self._links(), None), timeout)
+            return await request_cancels(self._job().context(lease), timeout)
 
     async def stream(self, items: Items, deliver: Deliver) -> None:
         """Read *items*, conduct a wave, and hand over each outcome once."""
         async with self._owned() as lease:
-            orgs = self._links()
-            ingest = await self._ingest(items, lease, orgs)
+            job = self._job()
+            ingest = await self._ingest(items, lease, job)
             intake = ingest.number
             info = await self._known()
             # Others of the run may be carried along; only then must those passed be remembered.
@@ -184,7 +183,7 @@ class Session:
                     passed.add(row.outcome.id)
                 if row.outcome.status != "unresolved":
                     await deliver([row.outcome])
-            done = await self._wave(lease, orgs, passed=ingest, deliver=hand)
+            done = await self._wave(lease, job, passed=ingest, deliver=hand)
             reason = _open_reason(done.stopped)
             left = pages(self._store, self._run_id, intake=intake, succeeded=False, raw=False)
             async for row in left:
@@ -259,14 +258,14 @@ class Session:
                     # A lost lease or a full disk was raised already.
                     _lease.abandon(lease)
 
-    def _links(self) -> dict[str, OrgLink]:
+    def _job(self) -> Job:
         options = self._options
         gateways = self._gateways()
-        self._talking = tuple(
+        talking = tuple(
             Talking(org=label, base_url=gateway.base_url, api_version=gateway.api_version)
             for label, (_, gateway) in gateways.items()
         )
-        return {
+        orgs = {
             label: OrgLink(
                 org,
                 gateway,
@@ -277,16 +276,23 @@ class Session:
             )
             for label, (org, gateway) in gateways.items()
         }
+        return Job(
+            run_id=self._run_id,
+            store=self._store,
+            orgs=orgs,
+            talking=talking,
+            options=options,
+            emit=self._emit,
+            predecessor_dead=self._predecessor_dead,
+        )
 
-    async def _ingest(
-        self, items: Items, lease: Lease, orgs: Mapping[str, OrgLink], *, canary: bool = True
-    ) -> Ingest:
+    async def _ingest(self, items: Items, lease: Lease, job: Job, *, canary: bool = True) -> Ingest:
         """Read the items into the store."""
         rules = IntakeRules(
             run_id=self._run_id,
             max_bytes=self._options.limits.max_bytes,
             # An item may go through any org, so the strictest version decides what is refused.
-            api_version=max(org.gateway.api_version for org in orgs.values()),
+            api_version=max(org.gateway.api_version for org in job.orgs.values()),
         )
         ingest = Ingest(self._store, lease, rules, self._options.on_changed, self._emit)
         before = await self._known()
@@ -294,15 +300,15 @@ class Session:
 
         async def approve() -> None:
             if canary and before.items == 0 and 0 < self._options.canary < ingest.passed:
-                org = next(iter(orgs.values()))
+                org = next(iter(job.orgs.values()))
                 firsts = ingest.firsts
                 if self._options.cache:
-                    firsts = await unproven(self._store, self._run_id, orgs.values(), firsts)
+                    firsts = await unproven(self._store, self._run_id, job.orgs.values(), firsts)
                 answers.extend(await try_shapes(org, firsts, ingest.passed))
 
         await ingest.run(items, before, approve)
         if answers:
-            await settle_answers(self._context(lease, orgs, None), ingest.firsts, answers)
+            await settle_answers(job.context(lease), ingest.firsts, answers)
         return ingest
 
     # -- the wave -----------------------------------------------------------------------------
@@ -310,7 +316,7 @@ class Session:
     async def _wave(
         self,
         lease: Lease,
-        orgs: Mapping[str, OrgLink],
+        job: Job,
         *,
         passed: Ingest | None = None,
         resubmit: frozenset[str] = frozenset(),
@@ -319,102 +325,34 @@ class Session:
     ) -> _Done:
         started = clock().now()
         began = clock().monotonic()
-        ctx = self._context(lease, orgs, deliver)
-        await take_back_unsent(ctx)
-        # First what was answered already: what is refused then waits with the others.
-        await judge_again(ctx)
-        if self._options.cache and not cancel:
-            await answer_from_earlier(ctx)
+        ctx = job.context(lease, deliver)
+        await job.prepare(ctx, cache=not cancel)
         groups = await self._store.start_wave(lease, resubmit)
         if cancel:
             await cancel_waiting(ctx)
             groups = []
         backlog = Backlog.of(groups, clock().monotonic())
         shards = [s for s in await self._store.read_shards(self._run_id) if is_open(s)]
-        info = await self._started(ctx, backlog, shards)
+        info = await job.info()
+        await job.note_asked(lease, info)
+        job.tell_started(info, waiting=backlog.waiting, live=len(shards))
         ctx.wave = info.wave
-        if self._options.preflight and (backlog.waiting or shards):
-            for org in orgs.values():
-                await greet(ctx, org)
+        if backlog.waiting or shards:
+            await job.greet(ctx)
         wave = Wave(
             ctx, self._options.policy, self._options.sync, started_at=started, cancel=cancel
         )
         try:
             end = await wave.run(backlog, shards)
         except BaseException as error:
-            await self._interrupted(error)
-            raise _only(error) from None
+            await job.tell_interrupted(error)
+            raise only(error) from None
         if cancel:
             # What came back meanwhile, to be tried again, is not: the run has ended.
             await cancel_waiting(ctx)
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
-        await self._finished(clock().monotonic() - began)
+        await job.tell_finished(clock().monotonic() - began)
         return _Done(stopped, passed)
-
-    def _context(
-        self, lease: Lease, orgs: Mapping[str, OrgLink], deliver: Deliver | None
-    ) -> RunContext:
-        options = self._options
-        return RunContext(
-            run_id=self._run_id,
-            store=self._store,
-            lease=lease,
-            orgs=orgs,
-            emit=self._emit,
-            limits=options.limits,
-            polling=options.polling,
-            retry=options.retry,
-            judge=options.judge,
-            retry_rejected=options.retry_rejected,
-            deliver=deliver,
-            predecessor_dead=self._predecessor_dead,
-        )
-
-    async def _started(self, ctx: RunContext, backlog: Backlog, shards: Sequence[Shard]) -> RunInfo:
-        info = await self._known()
-        talking = [asdict(talking) for talking in self._talking]
-        await self._store.put_facts(ctx.lease, self._options.asked(info.facts, talking))
-        self._emit(
-            RunStarted(
-                run_id=self._run_id,
-                wave=info.wave,
-                items=info.items,
-                waiting=backlog.waiting,
-                live=len(shards),
-                policy=self._options.policy_name,
-                store=self._options.store_name,
-                talking_to=self._talking,
-            )
-        )
-        return info
-
-    async def _interrupted(self, error: BaseException) -> None:
-        """Say what still runs on the server, and how to go on; the state is saved already."""
-        if isinstance(error, Exception):
-            return
-        with anyio.CancelScope(shield=True), contextlib.suppress(BatchwrightError):
-            shards = await self._store.read_shards(self._run_id)
-            live = sum(shard.state is ShardState.LIVE for shard in shards)
-            run_id, store = shlex.quote(self._run_id), shlex.quote(self._options.store_name)
-            advice = f"batchwright resume --run-id {run_id} --store {store}"
-            self._emit(RunInterrupted(run_id=self._run_id, live=live, advice=advice))
-
-    async def _finished(self, elapsed: float) -> None:
-        info = await self._known()
-        progress = progress_of(info, (), clock().now())
-        self._emit(
-            RunFinished(
-                run_id=self._run_id,
-                wave=info.wave,
-                items=info.items,
-                succeeded=progress.succeeded,
-                quarantined=progress.quarantined,
-                rejected=progress.rejected,
-                unresolved=progress.unresolved + progress.waiting + progress.in_flight,
-                reasons=info.reasons,
-                elapsed=elapsed,
-            )
-        )
 
     async def _result(self, done: _Done, *, collect: bool) -> RunResult:
         reason = _open_reason(done.stopped)
@@ -452,11 +390,3 @@ def _open_reason(stopped: Sequence[tuple[str, str]]) -> str:
 
 def _open_name(state: ItemState) -> str:
     return "in_flight" if state is ItemState.IN_FLIGHT else "waiting"
-
-
-def _only(error: BaseException) -> BaseException:
-    """Return the one error that a task group wrapped, where there is one that matters."""
-    while isinstance(error, BaseExceptionGroup):
-        ours = error.subgroup(BatchwrightError)
-        error = (ours or error).exceptions[0]
-    return error
