@@ -22,6 +22,9 @@ from batchwright.store import CheckpointStore, Lease, Owner
 LAPSE = 15.0
 #: Seconds between two heartbeats.
 HEARTBEAT = 3.0
+#: Seconds for which the lease of another machine is watched, however old it looks: its clock may be
+#: off by hours, but whoever lives beats its heart in that time.
+WATCH = 2.0 * HEARTBEAT + 1.0
 
 #: Owners in this process that have ended and could not give their lease back (a full disk, say).
 _abandoned: set[str] = set()
@@ -96,7 +99,7 @@ async def take(
     """
     here = myself()
     held = await store.read_lease(run_id)
-    if held is not None and not may_succeed(held, here, clock().now()):
+    if held is not None and not _is_dead(held.owner, here):
         held = await _outwait(store, held, here, emit)
     token = None if held is None else held.token
     gone = held is None or _is_dead(held.owner, here)
@@ -107,24 +110,32 @@ async def _outwait(
     store: CheckpointStore, held: Lease, here: Owner, emit: Callable[[Event], None]
 ) -> Lease | None:
     """Return the lease once it has lapsed; refuse as soon as its owner shows that it lives."""
-    same_machine = held.owner.host == here.host and held.owner.boot == here.boot
+    owner, quiet = held.owner, (clock().now() - held.beat_at).total_seconds()
+    if owner.host == here.host and owner.boot == here.boot:
+        # One clock for both, so its word is enough.
+        if may_succeed(held, here, clock().now()):
+            return held
+        raise _locked(held, quiet)
+    wait = max(LAPSE - max(quiet, 0.0), WATCH)
+    began = clock().monotonic()
     beat: Lease | None = held
-    while beat is not None and not may_succeed(beat, here, clock().now()):
-        owner, quiet = beat.owner, (clock().now() - beat.beat_at).total_seconds()
-        if same_machine or beat.token != held.token:
-            raise RunLocked(
-                held.run_id,
-                f"process {owner.pid} on {owner.host}, last heard of {max(quiet, 0.0):.0f} s ago",
-            )
-        left = max(LAPSE - quiet, 0.0)
-        emit(
-            WaitingForOwner(
-                run_id=held.run_id, owner=f"process {owner.pid} on {owner.host}", left=left
-            )
-        )
+    while beat is not None:
+        if beat.token != held.token:
+            raise _locked(beat, 0.0)
+        left = wait - (clock().monotonic() - began)
+        if left <= 0:
+            return beat
+        told = f"process {owner.pid} on {owner.host}"
+        emit(WaitingForOwner(run_id=held.run_id, owner=told, left=left))
         await clock().sleep(min(max(left, 0.01), 1.0))
         beat = await store.read_lease(held.run_id)
-    return beat
+    return None
+
+
+def _locked(lease: Lease, quiet: float) -> RunLocked:
+    owner = lease.owner
+    heard = f"last heard of {max(quiet, 0.0):.0f} s ago"
+    return RunLocked(lease.run_id, f"process {owner.pid} on {owner.host}, {heard}")
 
 
 async def beat(store: CheckpointStore, lease: Lease) -> None:

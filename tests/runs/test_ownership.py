@@ -80,6 +80,9 @@ class Quick(SystemClock):
     def now(self):
         return NOW + timedelta(seconds=self.passed)
 
+    def monotonic(self):
+        return self.passed
+
     async def sleep(self, seconds):
         self.passed += seconds
         await asyncio.sleep(0)
@@ -124,6 +127,38 @@ async def test_an_owner_elsewhere_that_shows_life_keeps_the_run():
         quick.sleep = sleep
         with pytest.raises(RunLocked, match="elsewhere"):
             await _lease.take(store, "r", Heard())
+
+
+@pytest.mark.parametrize("skew", [-7_200.0, 14.0, 7_200.0], ids="{:+.0f} s".format)
+async def test_clocks_that_disagree_do_not_unseat_a_live_owner(skew):
+    """Whose lease looks hours old, or is of tomorrow, is watched: its heart beats."""
+    with use_clock(Quick()) as quick:
+        store = open_store("memory://")
+        theirs = quick.now() - timedelta(seconds=skew)
+        held = await store.acquire("r", elsewhere(), theirs, replacing=None)
+        sleeping, asleep = quick.sleep, []
+
+        async def sleep(seconds):
+            asleep.append(seconds)
+            if sum(asleep) >= _lease.HEARTBEAT:
+                await store.renew(held, quick.now() - timedelta(seconds=skew))
+            await sleeping(seconds)
+
+        quick.sleep = sleep
+        with pytest.raises(RunLocked, match="elsewhere"):
+            await _lease.take(store, "r", Heard())
+
+
+@pytest.mark.parametrize("skew", [-7_200.0, 0.0, 7_200.0], ids="{:+.0f} s".format)
+async def test_a_dead_owner_elsewhere_is_succeeded_whatever_its_clock_said(skew):
+    """After 15 seconds of silence at most, counted here."""
+    with use_clock(Quick()) as quick:
+        store = open_store("memory://")
+        theirs = quick.now() - timedelta(seconds=skew)
+        await store.acquire("r", elsewhere(), theirs, replacing=None)
+        lease, _ = await _lease.take(store, "r", Heard())
+        assert lease.owner.host == _lease.myself().host
+        assert quick.passed == pytest.approx(_lease.WATCH if skew > 0 else _lease.LAPSE)
 
 
 async def test_a_paused_owner_is_succeeded_and_can_do_nothing_when_it_wakes(tmp_path, monkeypatch):

@@ -17,8 +17,6 @@ from tests.simulation.loop import DAY
 from tests.simulation.payment import lost_answers, payment
 from tests.simulation.play import POLLING, RETRY, Played
 
-from batchwright._context import FRESH
-from batchwright._lease import LAPSE
 from batchwright.simulator import expected_text
 from batchwright.store import FINAL, ItemState
 
@@ -287,32 +285,21 @@ def hygiene(played: Played) -> Iterator[str]:
 def owner(played: Played) -> Iterator[str]:
     """Once somebody has taken a run over, its former owner writes nothing and sends nothing."""
     tokens: list[tuple[int, int]] = []
-    holder, since = 0, 0.0
+    holder = 0
     for op in played.world.history.ops:
-        late = op.began - since
         # A probe of the rate limits asks for one token and has no item.
         sends = op.name in {"api.create", "api.message"} and op.facts.get("text") != "."
-        if sends and op.life != holder and not _by_clocks(played, late):
+        if sends and op.life != holder:
             yield f"owner: {op.name} of life {op.life} left while life {holder} owns the run"
         if "stored" not in op.facts:
             continue
         if op.name == "store.acquire":
-            holder, since = op.life, op.began
+            holder = op.life
             tokens.append((op.life, op.facts["stored"]))
         elif op.name != "store.release" and op.life != holder:
             yield f"owner: {op.name} of life {op.life} was stored while life {holder} owns the run"
     if any(late[1] <= early[1] for early, late in pairwise(tokens)):
         yield f"owner: the tokens do not grow: {tokens}"
-
-
-def _by_clocks(played: Played, late: float) -> bool:
-    """
-    Tell whether clocks that disagree excuse a create *late* seconds after the run changed hands.
-
-    A live owner on another machine may then look dead; it notices within some seconds.
-    """
-    skews = [life.clock.skew for life in played.world.lives]
-    return max(skews) - min(skews) > LAPSE and late <= FRESH + 1.0
 
 
 def by_owner(played: Played) -> Iterator[str]:
