@@ -22,22 +22,28 @@ from batchwright.testing import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def makers(request, tmp_path):
-    """Return how to make a store and how to open its place again."""
-    if request.param == "memory":
+def stores_of(request, kind):
+    """Return how to make a store of a kind and how to open its place again."""
+    if kind == "memory":
         return MemoryStore, None
     numbers = itertools.count()
-    if request.param == "postgres":
-        server, stem = request.getfixturevalue("postgres"), fresh_schema()
+    if kind == "sqlite":
+        folder = request.getfixturevalue("tmp_path")
         return (
-            lambda: PostgresStore(server.url(f"{stem}_{next(numbers)}")),
-            lambda store: PostgresStore(store.url),
+            lambda: SQLiteStore(folder / f"{next(numbers)}.db"),
+            lambda store: SQLiteStore(store.path),
         )
+    server, stem = request.getfixturevalue("postgres"), fresh_schema()
     return (
-        lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db"),
-        lambda store: SQLiteStore(store.path),
+        lambda: PostgresStore(server.url(f"{stem}_{next(numbers)}")),
+        lambda store: PostgresStore(store.url),
     )
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def makers(request):
+    """Return how to make a store and how to open its place again."""
+    return stores_of(request, request.param)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -47,10 +53,17 @@ async def test_store(makers, check):
     await run_store_check(check, make, reopen=reopen)
 
 
+@pytest.fixture(params=["memory", "postgres"])
+def shared_makers(request):
+    """Return how to make a store for many processes and how to open its place again."""
+    return stores_of(request, request.param)
+
+
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
-async def test_shared_store(check):
+async def test_shared_store(shared_makers, check):
     """A store for many processes keeps the promise that is the check's docstring."""
-    await run_store_check(check, MemoryStore)
+    make, reopen = shared_makers
+    await run_store_check(check, make, reopen=reopen)
 
 
 async def test_whole_suite():

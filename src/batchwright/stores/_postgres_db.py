@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from batchwright._json import load_json
-from batchwright.store import Lease, Owner
+from batchwright.store import Owner
 from batchwright.stores import _rules
 from batchwright.stores._postgres_schema import SHIFT
 
@@ -106,24 +106,17 @@ def need_run(db: Db, run_id: str) -> RunRow:
     return run
 
 
-def lock_run(db: Db, run_id: str) -> RunRow | None:
+def lock_run(db: Db, run_id: str, *, together: bool = False) -> RunRow | None:
     """
     Return the row of a run, locked until the end of the transaction.
 
     Every change of a run begins so: changes of one run are made one after another, whoever makes
-    them, and none can meet another in a deadlock.
+    them, and none can meet another in a deadlock. Those made *together* only wait for others.
     """
-    row = db.row(f"{_RUN} FOR NO KEY UPDATE", (run_id.encode(),))
+    how = "FOR SHARE" if together else "FOR NO KEY UPDATE"
+    row = db.row(f"{_RUN} {how}", (run_id.encode(),))
     db.recall()
     return None if row is None else RunRow(run_id, *row)
-
-
-def fence(db: Db, lease: Lease) -> RunRow:
-    """Lock and return the row of the run that *lease* still owns, else raise `RunLocked`."""
-    run = lock_run(db, lease.run_id)
-    if run is None or run.owner is None or not run.first_token <= lease.token <= run.token:
-        raise _rules.locked(lease, load_owner(run.owner) if run else None)
-    return run
 
 
 def load_owner(data: bytes | None) -> Owner | None:

@@ -19,7 +19,8 @@ from batchwright._wire import entry_size
 from batchwright.store import Clash, ItemState, Lease, NewItem, OnChanged, RunInfo, Staged
 from batchwright.stores import _rules
 from batchwright.stores._postgres_counts import fold_counts, forget_staged_counts, write_counts
-from batchwright.stores._postgres_db import Db, RunRow, blob, column, fence, text_of
+from batchwright.stores._postgres_db import Db, RunRow, blob, column, text_of
+from batchwright.stores._postgres_fence import fence
 from batchwright.stores._postgres_read import PLACE, read_run
 from batchwright.stores._postgres_schema import MASK
 from batchwright.stores._tally import Tally

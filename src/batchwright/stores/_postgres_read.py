@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from batchwright._json import load_json
 from batchwright.store import (
     Body,
+    Group,
     ItemState,
     Lease,
     Member,
@@ -77,7 +78,8 @@ def read_run(db: Db, run_id: str) -> RunInfo | None:
 
 # -- shards -----------------------------------------------------------------------------------
 
-_SHARD: Final = (
+#: What `shard_of` reads, of one run.
+SHARD: Final = (
     "SELECT number, count, size, headers, org, wave, state, reason, batch_id, cancel, planned_at, "
     "sent_at, created_at, expires_at, ended_at, done_at, polls, counts, facts, lows, highs "
     "FROM shards JOIN shard_spans USING (run, number) WHERE run = %s"
@@ -89,18 +91,19 @@ def read_shards(db: Db, run_id: str) -> list[Shard]:
     run = find_run(db, run_id)
     if run is None:
         return []
-    return [_shard(row) for row in db.rows(f"{_SHARD} ORDER BY number", (run.number,))]
+    return [shard_of(row) for row in db.rows(f"{SHARD} ORDER BY number", (run.number,))]
 
 
 def need_shard(db: Db, run: RunRow, number: int) -> Shard:
     """Return a shard that must exist."""
-    row = db.row(f"{_SHARD} AND number = %s", (run.number, number))
+    row = db.row(f"{SHARD} AND number = %s", (run.number, number))
     if row is None:
         raise _rules.no_shard(run.name, number)
-    return _shard(row)
+    return shard_of(row)
 
 
-def _shard(row: tuple[Any, ...]) -> Shard:
+def shard_of(row: Sequence[Any]) -> Shard:
+    """Return the shard that a row of `SHARD` tells."""
     return Shard(
         number=row[0],
         count=row[1],
@@ -144,6 +147,19 @@ def read_pending(db: Db, run_id: str, headers: str, after: int, limit: int) -> l
         (run.number, blob(headers), run.low + max(after, -1), run.end, limit),
     )
     return [Pending(seq=key & MASK, size=size) for key, size in rows]
+
+
+def groups_of(db: Db, run: RunRow) -> list[Group]:
+    """Return what waits, by headers."""
+    rows = db.rows(
+        "SELECT h.text, n.fresh, n.again FROM headers h CROSS JOIN LATERAL "
+        "(SELECT count(*) FILTER (WHERE attempts = 0), count(*) FILTER (WHERE attempts > 0) "
+        "FROM items WHERE state = 0 AND headers = h.id AND key >= %s AND key < %s) "
+        "AS n (fresh, again) WHERE h.run = %s AND n.fresh + n.again > 0",
+        (run.low, run.end, run.number),
+    )
+    groups = [Group(headers=text.decode(), fresh=fresh, again=again) for text, fresh, again in rows]
+    return sorted(groups, key=lambda group: group.headers)
 
 
 #: The items of a shard: each of its spans is a range of keys.

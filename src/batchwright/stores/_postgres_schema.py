@@ -34,7 +34,8 @@ CREATE TABLE runs (
     staged      bigint NOT NULL DEFAULT 0,
     opened      bigint,
     intake      bigint,
-    wave        integer NOT NULL DEFAULT 0
+    wave        integer NOT NULL DEFAULT 0,
+    workers     integer NOT NULL DEFAULT 0  -- the highest number ever given to one
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX runs_name ON runs (sha256(name));
 
@@ -170,8 +171,13 @@ CREATE TABLE shards (
     polls      bigint NOT NULL DEFAULT 0,
     counts     bytea,
     facts      bytea NOT NULL,
+    direct     boolean NOT NULL,  -- as its facts say: asked without a batch
+    claimed_by integer,           -- number of a worker
+    rested_in  integer,           -- the wave in which nobody claims it again
     PRIMARY KEY (run, number)
 ) WITH (fillfactor = 50);
+CREATE INDEX shards_open ON shards (run, number) WHERE state <> 'done';
+CREATE INDEX shards_claimed ON shards (run, claimed_by) WHERE claimed_by IS NOT NULL;
 
 CREATE TABLE shard_spans (  -- apart: a retry's spans can be long, and a shard moves often
     run    integer NOT NULL,
@@ -180,6 +186,16 @@ CREATE TABLE shard_spans (  -- apart: a retry's spans can be long, and a shard m
     highs  bigint[] NOT NULL,
     PRIMARY KEY (run, number)
 );
+
+CREATE TABLE workers (  -- processes that work on a run; claims of shards are theirs
+    run     integer NOT NULL,
+    number  integer NOT NULL,
+    token   bigint NOT NULL,
+    owner   bytea NOT NULL,
+    beat_at timestamptz NOT NULL,
+    note    bytea NOT NULL,
+    PRIMARY KEY (run, number)
+) WITH (fillfactor = 50);
 
 CREATE TABLE writers (  -- the number of the last change that each connection made
     id    bytea PRIMARY KEY,

@@ -12,7 +12,8 @@ from typing import Any, Final
 from batchwright.store import ItemState, Lease, Settled, Settlement
 from batchwright.stores import _rules
 from batchwright.stores._postgres_counts import write_counts
-from batchwright.stores._postgres_db import Db, RunRow, blob, column, fence, text_of
+from batchwright.stores._postgres_db import Db, RunRow, blob, column, text_of
+from batchwright.stores._postgres_fence import fence_shard
 from batchwright.stores._rules import Facts, Standing
 from batchwright.stores._tally import Tally
 
@@ -47,7 +48,7 @@ def settle(
     db: Db, lease: Lease, number: int | None, settlements: Sequence[Settlement]
 ) -> list[Settled]:
     """See `CheckpointStore.settle`."""
-    run = fence(db, lease)
+    run = fence_shard(db, lease, number)
     standings = _load(db, run, settlements)
     tally = Tally()
     told: list[Settled] = []

@@ -4,16 +4,10 @@ Runs kept in a PostgreSQL database: for several processes, several machines, or 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
-
-from batchwright._clock import clock
-from batchwright._threads import Worker
-from batchwright.errors import StoreError
 from batchwright.store import (
     Body,
     Found,
@@ -38,28 +32,13 @@ from batchwright.stores import _postgres_cache as caching
 from batchwright.stores import _postgres_intake as intakes
 from batchwright.stores import _postgres_read as reading
 from batchwright.stores import _postgres_settle as settling
+from batchwright.stores import _postgres_shards as shards
+from batchwright.stores import _postgres_workers as workers
 from batchwright.stores import _postgres_write as writing
-from batchwright.stores._postgres_db import Db
-from batchwright.stores._postgres_link import Job, Link
-from batchwright.stores._postgres_migrate import check, prepare
-from batchwright.stores._postgres_url import InDatabase
-
-T = TypeVar("T")
-
-#: Connections beside the one that writes, so that uploads and exports do not wait for it.
-_READERS = 2
+from batchwright.stores._postgres_shared import PostgresWorkers
 
 
-class _Hand:
-    """A thread with its connection, and how many calls wait for it."""
-
-    def __init__(self, link: Link, name: str) -> None:
-        self.link = link
-        self.worker = Worker(name)
-        self.waiting = 0
-
-
-class PostgresStore(InDatabase):
+class PostgresStore(PostgresWorkers):
     """
     A `CheckpointStore` in a PostgreSQL database.
 
@@ -77,66 +56,6 @@ class PostgresStore(InDatabase):
         ConfigurationError: *url* is none.
     """
 
-    def __init__(self, url: str, *, read_only: bool = False) -> None:
-        super().__init__(url, read_only=read_only)
-        self._writer: _Hand | None = None
-        self._readers: list[_Hand] = []
-
-    async def open(self) -> None:
-        """See `CheckpointStore.open`."""
-        if self._writer is None:
-            self._writer = self._hand("write")
-            self._readers = [self._hand(f"read-{number}") for number in range(_READERS)]
-        hand = self._readers[0] if self.read_only else self._writer
-        make = check if self.read_only else prepare
-        try:
-            await hand.worker.call(lambda: hand.link.open(lambda conn: make(conn, self.target)))
-        except BaseException:
-            await self.close()
-            raise
-
-    def _hand(self, name: str) -> _Hand:
-        link = Link(self.target, clock().new_id().encode())
-        return _Hand(link, f"batchwright-postgres-{name}")
-
-    async def close(self) -> None:
-        """See `CheckpointStore.close`."""
-        hands = [*self._readers, *([] if self._writer is None else [self._writer])]
-        self._writer, self._readers = None, []
-        for hand in hands:
-            # Whoever waits for a server that is away waits no longer.
-            hand.link.closing = True
-        for hand in hands:
-            try:
-                with anyio.CancelScope(shield=True):
-                    await hand.worker.call(hand.link.close)
-            finally:
-                hand.worker.stop()
-
-    async def _read(self, work: Callable[[Db], T]) -> T:
-        if not self._readers:
-            raise StoreError(f"the store {self.target.name} is not open")
-        hand = min(self._readers, key=lambda hand: hand.waiting)
-        job = Job(work, changes=False)
-        hand.waiting += 1
-        try:
-            return await hand.worker.call(lambda: hand.link.do(job))
-        except asyncio.CancelledError:
-            job.abandon()
-            raise
-        finally:
-            hand.waiting -= 1
-
-    async def _write(self, work: Callable[[Db], T]) -> T:
-        hand = self._writer
-        if hand is None:
-            raise StoreError(f"the store {self.target.name} is not open")
-        if self.read_only:
-            raise StoreError(f"the store {self.target.name} was opened for reading only")
-        job = Job(work, changes=True)
-        # A cancelled caller goes when its change is made or not, not while that is open.
-        return await hand.worker.finish(lambda: hand.link.do(job), job.abandon)
-
     # -- ownership ----------------------------------------------------------------------------
 
     async def read_lease(self, run_id: str) -> Lease | None:
@@ -151,11 +70,13 @@ class PostgresStore(InDatabase):
 
     async def renew(self, lease: Lease, now: datetime) -> Lease:
         """See `CheckpointStore.renew`."""
-        return await self._write(lambda db: writing.renew(db, lease, now))
+        renew = workers.beat if lease.worker else writing.renew
+        return await self._write(lambda db: renew(db, lease, now))
 
     async def release(self, lease: Lease) -> None:
         """See `CheckpointStore.release`."""
-        await self._write(lambda db: writing.release(db, lease))
+        release = workers.leave if lease.worker else writing.release
+        await self._write(lambda db: release(db, lease))
 
     # -- intake -------------------------------------------------------------------------------
 
@@ -183,7 +104,7 @@ class PostgresStore(InDatabase):
 
     async def plan_shard(self, lease: Lease, plan: ShardPlan) -> Shard:
         """See `CheckpointStore.plan_shard`."""
-        return await self._write(lambda db: writing.plan_shard(db, lease, plan))
+        return await self._write(lambda db: shards.plan_shard(db, lease, plan))
 
     async def move_shard(
         self,
@@ -197,7 +118,7 @@ class PostgresStore(InDatabase):
     ) -> Shard:
         """See `CheckpointStore.move_shard`."""
         return await self._write(
-            lambda db: writing.move_shard(db, lease, number, expect, to, rest, facts)
+            lambda db: shards.move_shard(db, lease, number, expect, to, rest, facts)
         )
 
     async def settle(
