@@ -8,13 +8,14 @@ of the sync path, one tiny direct call asks the server for its limits and takes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from batchwright._api import CallFailed
 from batchwright._clock import clock
 from batchwright._context import RunContext
 from batchwright._dispatch import Dispatch
 from batchwright._json import dump_json
+from batchwright._org import OrgLink
 from batchwright._prices import premium
 from batchwright._projection import ended_by_themselves, project_batch, project_sync
 from batchwright.config import SyncLimits
@@ -38,12 +39,12 @@ class Forecast:
         ctx: RunContext,
         dispatch: Dispatch,
         limits: SyncLimits,
-        started_at: datetime,
     ) -> None:
         self._ctx = ctx
         self._dispatch = dispatch
         self._limits = limits
-        self._started_at = started_at
+        self._began = clock().awake()
+        self._started_at: datetime | None = None
         self._earlier: Sequence[float] = ()
         self._stored_rpm: float | None = None
         self._header_rpm: float | None = None
@@ -74,9 +75,9 @@ class Forecast:
         self, info: RunInfo, live: Sequence[LiveBatch], *, start: bool
     ) -> WaveSnapshot:
         """Return the frozen view of this moment."""
-        now = self._now()
+        now = self._org.now()
         shards = await self._ctx.store.read_shards(self._ctx.run_id)
-        wave = self._of_this_wave(shards)
+        wave = self._of_this_wave(shards, now)
         waiting = info.states[ItemState.PENDING]
         views = tuple(view_of(batch, now) for batch in live)
         remaining = waiting + info.states[ItemState.IN_FLIGHT]
@@ -84,7 +85,7 @@ class Forecast:
         decision = self._dispatch.decision
         return WaveSnapshot(
             now=now,
-            started_at=self._started_at,
+            started_at=self._began_at(now),
             total=info.items,
             waiting=waiting,
             in_flight=info.states[ItemState.IN_FLIGHT],
@@ -104,18 +105,29 @@ class Forecast:
             facts={"tokens": extra.tokens, "unknown_models": extra.unknown_models},
         )
 
-    def _of_this_wave(self, shards: Sequence[Shard]) -> list[Shard]:
+    def _began_at(self, now: datetime) -> datetime:
+        """Return when the wave began, by the same clock as *now*: ours may be hours off."""
+        if self._started_at is not None:
+            return self._started_at
+        started = now - timedelta(seconds=clock().awake() - self._began)
+        if self._org.time.known:
+            self._started_at = started
+        return started
+
+    def _of_this_wave(self, shards: Sequence[Shard], now: datetime) -> list[Shard]:
         """Return what this wave planned, and what it took over and saw end."""
-        began, wave = self._started_at, self._ctx.wave
+        began, wave = self._began_at(now), self._ctx.wave
         return [s for s in shards if s.wave == wave or (s.ended_at and s.ended_at >= began)]
 
-    def _now(self) -> datetime:
-        return next(iter(self._ctx.orgs.values())).now()
+    @property
+    def _org(self) -> OrgLink:
+        """The org whose server's clock is used."""
+        return next(iter(self._ctx.orgs.values()))
 
     def _project_batch(
         self, views: tuple[BatchView, ...], waiting: int, shards: Sequence[Shard], now: datetime
     ) -> Projection:
-        ended = ended_by_themselves(self._of_this_wave(shards), now)
+        ended = ended_by_themselves(self._of_this_wave(shards, now), now)
         return project_batch(views, waiting, wave=ended, store=self._earlier)
 
     def _project_sync(self, remaining: int) -> Projection:

@@ -323,7 +323,6 @@ class Session:
         cancel: bool = False,
         deliver: Deliver | None = None,
     ) -> _Done:
-        started = clock().now()
         began = clock().monotonic()
         ctx = job.context(lease, deliver)
         await job.prepare(ctx, cache=not cancel)
@@ -339,9 +338,7 @@ class Session:
         ctx.wave = info.wave
         if backlog.waiting or shards:
             await job.greet(ctx)
-        wave = Wave(
-            ctx, self._options.policy, self._options.sync, started_at=started, cancel=cancel
-        )
+        wave = Wave(ctx, self._options.policy, self._options.sync, cancel=cancel)
         try:
             end = await wave.run(backlog, shards)
         except BaseException as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
@@ -61,7 +60,6 @@ class Wave:
         policy: DispatchPolicy,
         limits: SyncLimits,
         *,
-        started_at: datetime,
         cancel: bool = False,
         make_crew: MakeCrew | None = None,
     ) -> None:
@@ -72,13 +70,12 @@ class Wave:
             ctx: The run.
             policy: Decides the switch.
             limits: Bounds of the sync path.
-            started_at: When the wave began.
             cancel: Cancel what is alive, send nothing, and end the run.
             make_crew: Makes those who carry; this process alone where it is left out.
         """
         self._ctx = ctx
         self._dispatch = Dispatch(ctx, policy, limits, self._give_up)
-        self._forecast = Forecast(ctx, self._dispatch, limits, started_at)
+        self._forecast = Forecast(ctx, self._dispatch, limits)
         if make_crew is None:
             make_crew = partial(LocalCrew, cancel_all=cancel)
         self._crew: Crew = make_crew(ctx, self._dispatch, self._send_part)

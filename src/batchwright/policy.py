@@ -98,7 +98,7 @@ class WaveSnapshot:
 
     Attributes:
         now: Server-corrected time.
-        started_at: When the wave began.
+        started_at: When the wave began; server-corrected too.
         total: Items of the run.
         waiting: Items that wait to be sent.
         in_flight: Items inside live batches.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 
 import anthropic
 import pytest
@@ -18,9 +19,19 @@ from tests.support import (
     sent,
 )
 
-from batchwright import AdaptivePolicy, BatchRunner, Org, ShardLimits, Stay, Switch, SyncLimits
+from batchwright import (
+    AdaptivePolicy,
+    BatchRunner,
+    Deadline,
+    Org,
+    ShardLimits,
+    Stay,
+    Switch,
+    SyncLimits,
+    WaveSnapshot,
+)
 from batchwright.events import BatchCanceled, SwitchDecided, WaveLooksWedged
-from batchwright.simulator import Simulator, WorldSettings
+from batchwright.simulator import ScaledClock, Simulator, WorldSettings
 from batchwright.testing import simulate
 
 #: Every batch sits for most of a day; a cancel drains within a minute, some requests finish.
@@ -208,6 +219,29 @@ async def test_progressive_drain_keeps_more_at_half_price():
             by_batch[drain] = sum(o.via == "batch" for o in result.outcomes)
 
     assert by_batch["all"] < by_batch["progressive"]
+
+
+@pytest.mark.parametrize("hours", [-9.0, 9.0])
+async def test_a_clock_that_is_hours_off_moves_no_deadline(hours):
+    """R18: seconds from the start are seconds, whatever this machine's clock says."""
+    world = ScaledClock(1.0, start=datetime.now(UTC).timestamp() + hours * 3_600)
+    settings = WorldSettings(duration=(0.3, 0.3))
+    seen: list[WaveSnapshot] = []
+
+    class Looking(Deadline):
+        def decide(self, snapshot: WaveSnapshot) -> Stay | Switch:
+            seen.append(snapshot)
+            return super().decide(snapshot)
+
+    async with (
+        simulate(clock=world, settings=settings) as sim,
+        runner_on(sim, policy=Looking(8 * 3_600.0)) as runner,
+    ):
+        result = await runner.run(items(3))
+
+    assert {outcome.via for outcome in result.outcomes} == {"batch"}
+    assert {snapshot.moment for snapshot in seen} == {"start", "tick"}
+    assert all(0 <= (s.now - s.started_at).total_seconds() < 600 for s in seen)
 
 
 async def test_a_share_moves_no_more_than_its_share():
