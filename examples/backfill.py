@@ -5,6 +5,9 @@ ROWS.jsonl has one `{"id": …, "text": …}` a line. The answers go to OUT.json
 the order of the rows; the file appears when it is whole. Run the same command again after a crash,
 or the next night with more rows: only rows without an answer are sent.
 
+It is to be done within eight hours: batches do it at half price while they are projected to be in
+time, and direct calls do the rest where they are not.
+
     export ANTHROPIC_API_KEY=…
     python examples/backfill.py ROWS.jsonl OUT.jsonl
 """
@@ -18,7 +21,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from batchwright import BatchRunner, Item, Polling
+from batchwright import BatchRunner, Deadline, Item, Polling
 
 
 async def items(rows: Path, model: str) -> AsyncIterator[Item]:
@@ -41,14 +44,19 @@ async def items(rows: Path, model: str) -> AsyncIterator[Item]:
 async def main() -> int:
     """Run the backfill; exit status 0 when every row has its summary, else 3."""
     parser = argparse.ArgumentParser(description="Summarize every row of a JSONL file.")
-    parser.add_argument("rows", type=Path)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("rows", type=Path, help="JSONL with an id and a text on each line")
+    parser.add_argument("out", type=Path, help="JSONL that is written, a line per row")
+    parser.add_argument("--within", type=float, default=8.0, metavar="HOURS")
     parser.add_argument("--store", default="backfill.db")
     parser.add_argument("--model", default="claude-haiku-5-5")
     parser.add_argument("--poll-interval", type=float, default=60.0, metavar="SECONDS")
     options = parser.parse_args()
 
-    runner = BatchRunner(store=options.store, polling=Polling(interval=options.poll_interval))
+    runner = BatchRunner(
+        store=options.store,
+        policy=Deadline(options.within * 3600),
+        polling=Polling(interval=options.poll_interval),
+    )
     result = await runner.run(items(options.rows, options.model), run_id="backfill", collect=False)
     written = result.to_jsonl(options.out)
 

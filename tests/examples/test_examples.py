@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,8 @@ def test_backfill(run: Run, tmp_path: Path):
     rows = [{"id": number, "text": f"Row {number}: " + "word " * 20} for number in range(1_200)]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[:1_000]))
-    with Simulator(speed=FAST) as sim:
+    # Slower than elsewhere: the hours of its deadline are the server's.
+    with Simulator(speed=FAST / 20) as sim:
         sim.fate_for("7", errored("invalid_request_error", "cannot be"))
         night = run(sim, "backfill.py", "rows.jsonl", "out.jsonl")
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -81,8 +84,88 @@ def test_backfill(run: Run, tmp_path: Path):
     assert "1199 of 1200 items succeeded" in next_night.stdout
 
 
+def facts(params: Mapping[str, Any]) -> str:
+    """Answer in the schema asked for, but for one review."""
+    text = params["messages"][0]["content"]
+    assert params["output_config"]["format"]["schema"]["required"] == ["topic", "mood"]
+    return "I cannot say." if "odd" in text else json.dumps({"topic": "legs", "mood": "annoyed"})
+
+
+def test_enrich(run: Run, tmp_path: Path):
+    """R9: answers stand beside the row they belong to by id, also when the table has changed."""
+    rows = [("007", "One leg is short."), ("008", "Something odd."), ("9", 'He said: "{fine}".')]
+
+    def written(rows: list[tuple[str, str]]) -> None:
+        with (tmp_path / "in.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([("id", "body"), *rows])
+
+    def told() -> dict[str, tuple[str, str, str, str]]:
+        with (tmp_path / "out.csv").open(newline="") as file:
+            return {r["id"]: (r["body"], r["topic"], r["mood"], r["problem"])
+                    for r in csv.DictReader(file)}  # fmt: skip
+
+    written(rows)
+    with Simulator(speed=FAST, settings=WorldSettings(answer=facts)) as sim:
+        done = run(sim, "enrich.py", "in.csv", "out.csv", "--text", "body")
+        first = told()
+        written([("10", "Too late."), *reversed(rows[1:])])
+        again = run(sim, "enrich.py", "in.csv", "out.csv", "--text", "body")
+        typo = run(sim, "enrich.py", "in.csv", "out.csv")
+        assert sim.failures == []
+    assert (done.returncode, again.returncode) == (3, 3), done.stderr + again.stderr
+    assert first == {
+        "007": (rows[0][1], "legs", "annoyed", ""),
+        "008": (rows[1][1], "", "", "rejected"),
+        "9": (rows[2][1], "legs", "annoyed", ""),
+    }
+    assert list(told()) == ["10", "9", "008"]
+    assert told()["10"] == ("Too late.", "legs", "annoyed", "")
+    assert [len(create.custom_ids) for create in sim.creates] == [3, 1]
+    assert (typo.returncode, "no column 'text'" in typo.stderr) == (2, True)
+
+
+def weekday(params: Mapping[str, Any]) -> str:
+    """Answer as a model that knows weekdays, but not those of one year."""
+    asked = params["messages"][0]["content"]
+    day = datetime.strptime(asked.partition("was ")[2].partition("?")[0], "%B %d, %Y")
+    if len(params["messages"]) == 1:
+        return "It may be that day."
+    assert params["messages"][1]["content"] == "It may be that day."
+    return "So.\nANSWER: " + ("no idea" if day.year == 1805 else f"{day:%A}")
+
+
+def test_evaluate(run: Run, tmp_path: Path):
+    """Each turn is a batch; more epochs send only themselves; the log holds every sample."""
+    with Simulator(speed=FAST, settings=WorldSettings(answer=weekday)) as sim:
+        sim.fate_for(lambda name: name.startswith("1802-09-25_1-"), errored("api_error", "no"))
+        first = run(sim, "evaluate.py", "--limit", "10")
+        more = run(sim, "evaluate.py", "--limit", "10", "--epochs", "2")
+        assert sim.failures == []
+    assert (first.returncode, more.returncode) == (3, 3), first.stderr + more.stderr
+    sizes = [len(create.custom_ids) for create in sim.creates]
+    assert sizes == [10, 1, 1, 9, 10, 10]
+    log = json.loads((tmp_path / "weekdays.json").read_text())
+    assert log["results"]["without_answer"] == 1
+    assert log["results"]["accuracy"] == 0.9
+    assert "accuracy  0.900" in more.stdout
+    assert len(log["samples"]) == 20
+    assert [sample["correct"] for sample in log["samples"]].count(None) == 1
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_examples_explain_themselves(path: Path, tmp_path: Path):
+    """`--help` works without a key and without a server, and names every argument."""
+    command = [sys.executable, str(path), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--poll-interval SECONDS" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_examples_are_known(path: Path):
     """Every example says what it is, and has a test here that runs it."""
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
     assert f'"{path.name}"' in Path(__file__).read_text("utf-8")
+    page = EXAMPLES.parent / "docs" / "examples.md"
+    assert f"{{literalinclude}} ../examples/{path.name}" in page.read_text("utf-8")
