@@ -14,6 +14,7 @@ import batchwright
 from batchwright.cli import _carry as carry
 from batchwright.cli import _local as local
 from batchwright.cli import _look as look
+from batchwright.cli import _validate as validate
 from batchwright.cli import _watch as watch
 from batchwright.cli._exits import Exit
 from batchwright.cli._voice import say, tell
@@ -65,7 +66,7 @@ def _main(
     """
 
 
-for _group in (carry, look, watch, local):
+for _group in (carry, look, watch, validate, local):
     _group.register(app)
 
 
