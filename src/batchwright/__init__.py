@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         WaveSnapshot,
     )
     from batchwright.report import (
+        PlanReport,
         RunReport,
     )
     from batchwright.result import (
@@ -192,7 +193,7 @@ _HOMES = {
         "Switch",
         "WaveSnapshot",
     ),
-    "batchwright.report": ("RunReport",),
+    "batchwright.report": ("PlanReport", "RunReport"),
     "batchwright.result": ("RunResult",),
     "batchwright.runner": ("BatchRunner",),
     "batchwright.status": ("RunStatus",),
@@ -240,6 +241,7 @@ __all__ = [
     "OrgPaused",
     "OtherRun",
     "Outcome",
+    "PlanReport",
     "PolicyBroke",
     "PollFailed",
     "Polling",

@@ -93,3 +93,9 @@ class Gateway(Protocol):
 
     async def models(self) -> Reply:
         """Return a page of models: the cheapest call that proves a credential."""
+
+    async def model(self, name: str) -> Reply:
+        """Return what the API says about one model, by its id or alias."""
+
+    async def count_tokens(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Return how many input tokens a request has; the call is free."""

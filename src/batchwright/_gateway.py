@@ -21,6 +21,7 @@ from urllib.parse import quote
 import anthropic
 import anyio
 from anthropic import AsyncAnthropic
+from anthropic.resources.messages import messages as sdk_messages
 from anthropic.types import Message
 
 from batchwright._api import CallFailed, Chunks, Reply
@@ -53,6 +54,11 @@ def build_message(answer: Mapping[str, Any]) -> Message:
 
 
 set_message_builder(build_message)
+
+
+def retirements() -> Mapping[str, str]:
+    """Return the models that the installed SDK knows to be deprecated, and when they end."""
+    return dict(getattr(sdk_messages, "DEPRECATED_MODELS", {}))
 
 
 def default_client(*, base_url: str | None = None, api_key: str | None = None) -> AsyncAnthropic:
@@ -221,6 +227,16 @@ class SdkGateway:
         """Return one page of models."""
         return await self._call("models", "get", "/v1/models?limit=1")
 
+    async def model(self, name: str) -> Reply:
+        """Return what the API says about one model."""
+        return await self._call("model", "get", f"/v1/models/{quote(name, safe='')}")
+
+    async def count_tokens(self, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Return how many input tokens a request has."""
+        sent = {"content-type": "application/json", **headers}
+        path = "/v1/messages/count_tokens"
+        return await self._call("count_tokens", "post", path, content=body, headers=sent)
+
     @contextlib.asynccontextmanager
     async def results(self, batch_id: str) -> AsyncIterator[Chunks]:
         """Open the stable results path; the response is closed on every way out."""
@@ -243,7 +259,7 @@ class SdkGateway:
         method: str,
         path: str,
         *,
-        content: AsyncIterator[bytes] | None = None,
+        content: AsyncIterator[bytes] | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         options: Any = {"headers": {_RAW: "raw", **(headers or {})}}

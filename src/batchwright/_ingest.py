@@ -105,7 +105,7 @@ class Ingest:
     async def _encoded(self, items: Items) -> AsyncIterator[NewItem]:
         size = 0
         position = 0
-        async for given in _each(items):
+        async for given in each(items):
             item = as_item(given, position)
             row = encode_item(item, position, self._rules)
             self._count(row)
@@ -145,7 +145,7 @@ class Ingest:
             raise mass
 
 
-async def _each(items: Any) -> AsyncIterator[Any]:
+async def each(items: Any) -> AsyncIterator[Any]:
     """Yield from a plain or an asynchronous iterable."""
     if isinstance(items, AsyncIterable):
         async for item in items:

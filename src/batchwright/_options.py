@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from batchwright._context import Judge
 from batchwright.config import Polling, RetryBudget, ShardLimits, SyncLimits
+from batchwright.errors import ConfigurationError
 from batchwright.policy import DispatchPolicy
 from batchwright.store import OnChanged
 
@@ -50,11 +51,40 @@ class Options:
             "attempt_cap": max(before.get("attempt_cap", 1), self.retry.max_attempts),
             "on_changed": self.on_changed,
             "replaced": bool(before.get("replaced")) or self.on_changed == "rerun",
-            "options": {
-                "limits": asdict(self.limits),
-                "polling": asdict(self.polling),
-                "retry": asdict(self.retry),
-                "sync": asdict(self.sync),
-                "store": self.store_name,
-            },
+            "options": self.turned(),
         }
+
+    def turned(self) -> dict[str, Any]:
+        """Return the options that a report tells as they were turned."""
+        return {
+            "limits": asdict(self.limits),
+            "polling": asdict(self.polling),
+            "retry": asdict(self.retry),
+            "sync": asdict(self.sync),
+            "store": self.store_name,
+        }
+
+
+def check_choices(on_changed: OnChanged, canary: int | None) -> None:
+    """
+    Refuse what the two options do not take.
+
+    Raises:
+        ConfigurationError: The message says which.
+    """
+    if on_changed not in {"error", "rerun", "keep"}:
+        raise ConfigurationError(f'on_changed is "error", "rerun" or "keep", not {on_changed!r}')
+    if canary is not None and (not isinstance(cast("object", canary), int) or canary < 0):
+        raise ConfigurationError(f"canary is a number of items, 0 or more, not {canary!r}")
+
+
+def check_run_id(run_id: str) -> str:
+    """
+    Return *run_id* where it can name a run.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    if not isinstance(cast("object", run_id), str) or not run_id:
+        raise ConfigurationError(f"run_id must be a string of at least one letter, not {run_id!r}")
+    return run_id

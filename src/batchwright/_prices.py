@@ -189,7 +189,7 @@ def full_price(
 ) -> float | None:
     """Return what *answers* answers of *model* cost by direct call, `None` where unknown."""
     own = prices or {}
-    price = own.get(model, own.get(_undated(model)))
+    price = own.get(model, own.get(undated(model)))
     use = _Use(model=model, answers=max(answers, 1), tokens=tokens)
     return _table_price(use, at) if price is None else _own_price(use, price)
 
@@ -220,7 +220,7 @@ def _expected(
     blind: list[str] = []
     bases: set[str] = set()
     for model, count in ((model, count) for model, count in remaining.items() if count > 0):
-        name = _undated(model)
+        name = undated(model)
         use = answers.get(name) or looked_at.get(name)
         if use is None:
             blind.append(model)
@@ -234,7 +234,7 @@ def _averages(uses: Iterable[_Use]) -> dict[str, _Use]:
     """Sum by model; a dated name and its alias are one."""
     found: dict[str, _Use] = {}
     for use in uses:
-        name = _undated(use.model)
+        name = undated(use.model)
         before = found.get(name)
         if use.answers > 0:
             found[name] = _Use(
@@ -272,7 +272,7 @@ def _sum(tokens: Iterable[Tokens]) -> Tokens:
     return sum(tokens, Tokens())
 
 
-def _undated(model: str) -> str:
+def undated(model: str) -> str:
     """Return the name without its date: requests name the alias, answers the dated model."""
     return _DATE.sub("", model)
 

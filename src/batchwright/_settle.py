@@ -168,9 +168,7 @@ class Settling:
             batch_id=None,
             expires_at=None,
             ended_at=None,
-            counts=None,
-            # Statuses that were seen were those of the stranger.
-            facts={"adopted": False, "seen": []},
+            facts={"adopted": False},
         )
         return False
 

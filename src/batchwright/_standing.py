@@ -21,7 +21,7 @@ async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
     return RunStatus(
         run_id=info.run_id,
         intake_complete=info.intake_complete,
-        progress=progress_of(info, tuple(_live(s) for s in live if s.batch_id), now),
+        progress=progress_of(info, tuple(live_batch(s) for s in live if s.batch_id), now),
         reasons=info.reasons,
         truncated=info.truncated,
         refused=info.refused,
@@ -34,7 +34,8 @@ async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
     )
 
 
-def _live(shard: Shard) -> LiveBatch:
+def live_batch(shard: Shard) -> LiveBatch:
+    """Return a sub-batch that is alive as events and displays tell it."""
     return LiveBatch(
         shard=shard.number,
         org=shard.org,

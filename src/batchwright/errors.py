@@ -14,6 +14,7 @@ Every exception of the library, arranged by who must act.
     |  |- StoreBusy                   locked by somebody else for too long
     |  |- StoreCorrupt                the file is damaged
     |  |- StoreFull                   no space left
+    |  |- StoreAbsent                 to be read, and not made yet
     |  |- NotWaiting                  items to be sent do not wait any more (internal)
     |  `- SchemaTooNew                written by a newer version
     |- RunLocked                      another live process owns the run
@@ -138,6 +139,10 @@ class StoreFull(StoreError):
 
 class NotWaiting(StoreError):
     """Items that were to be sent do not wait any more: an answer came for them meanwhile."""
+
+
+class StoreAbsent(StoreError):
+    """A store was to be read that no run has made yet."""
 
 
 class SchemaTooNew(StoreError):

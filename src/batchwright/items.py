@@ -16,11 +16,13 @@ from typing import IO, cast
 import orjson
 
 from batchwright._intake import as_item
+from batchwright._plan.entry import Entry
 from batchwright.errors import IntakeError
 from batchwright.types import Item
 
 _BOM = b"\xef\xbb\xbf"
 _EXAMPLE = '{"custom_id": "doc-1", "params": {…}}'
+_UNSENT = " Nothing was sent."
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -61,11 +63,31 @@ def _open(path: Path) -> IO[bytes]:
 
 def _items(path: Path) -> Iterator[Item]:
     parser = LineParser(str(path))
+    for line in _lines(path, parser):
+        if (item := parser.take(line)) is not None:
+            yield item
+    parser.close()
+
+
+def entries_from_jsonl(path: str | os.PathLike[str]) -> Iterator[Entry]:
+    """
+    Return what each line of a JSONL file holds, item or not, with its number.
+
+    Raises:
+        IntakeError: The file cannot be read, or holds nothing.
+    """
+    source = Path(path)
+    parser = LineParser(str(source))
+    for line in _lines(source, parser):
+        if (entry := parser.entry(line)) is not None:
+            yield entry
+    parser.close()
+
+
+def _lines(path: Path, parser: LineParser) -> Iterator[bytes]:
     with _open(path) as file:
         while line := _next_line(file, parser):
-            if (item := parser.take(line)) is not None:
-                yield item
-    parser.close()
+            yield line
 
 
 def _next_line(file: IO[bytes], parser: LineParser) -> bytes:
@@ -87,18 +109,31 @@ async def items_from_chunks(chunks: AsyncIterable[bytes], name: str) -> AsyncIte
         IntakeError: As for `items_from_jsonl`.
     """
     parser = LineParser(name)
+    async for line in _lines_of(chunks):
+        if (item := parser.take(line)) is not None:
+            yield item
+    parser.close()
+
+
+async def entries_from_chunks(chunks: AsyncIterable[bytes], name: str) -> AsyncIterator[Entry]:
+    """Yield what each line of a stream holds, as `entries_from_jsonl` does."""
+    parser = LineParser(name)
+    async for line in _lines_of(chunks):
+        if (entry := parser.entry(line)) is not None:
+            yield entry
+    parser.close()
+
+
+async def _lines_of(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     parts: list[bytes] = []
     async for chunk in chunks:
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             parts.append(line)
-            if (item := parser.take(b"".join(parts))) is not None:
-                yield item
+            yield b"".join(parts)
             parts = []
         parts.append(rest)
-    if (item := parser.take(b"".join(parts))) is not None:
-        yield item
-    parser.close()
+    yield b"".join(parts)
 
 
 def _no_items(name: str) -> IntakeError:
@@ -118,6 +153,7 @@ class LineParser:
         self.name = name
         self.number = 0
         self._items = 0
+        self._faults = 0
 
     def take(self, line: bytes) -> Item | None:
         """
@@ -137,14 +173,25 @@ class LineParser:
         self._items += 1
         return item
 
+    def entry(self, line: bytes) -> Entry | None:
+        """Return what the next line holds, be it an item or not, and `None` for a blank one."""
+        position = self._items + self._faults
+        try:
+            item = self.take(line)
+        except IntakeError as error:
+            self._faults += 1
+            fault = str(error).removesuffix(_UNSENT)
+            return Entry(position=position, line=self.number, fault=fault)
+        return None if item is None else Entry(position=position, line=self.number, item=item)
+
     def close(self) -> None:
         """
         Say that there are no more lines.
 
         Raises:
-            IntakeError: There was no item at all.
+            IntakeError: There was nothing in them at all.
         """
-        if not self._items:
+        if not self._items + self._faults:
             raise _no_items(self.name)
 
     def _item_of(self, line: bytes) -> Item:
@@ -168,4 +215,4 @@ class LineParser:
             raise self._refusal(str(error)) from None
 
     def _refusal(self, why: str) -> IntakeError:
-        return IntakeError(f"{self.name}, line {self.number}: {why}. Nothing was sent.")
+        return IntakeError(f"{self.name}, line {self.number}: {why}.{_UNSENT}")

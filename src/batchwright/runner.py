@@ -8,22 +8,23 @@ became of each item. Nothing here is bound to an event loop before it runs.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from batchwright._canary import ABOVE
 from batchwright._clients import Clients
 from batchwright._ingest import Items
 from batchwright._judge import make_judge
-from batchwright._options import Options
+from batchwright._options import Options, check_choices, check_run_id
+from batchwright._plan import Planner, Workload
 from batchwright._session import Session
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
-from batchwright.listeners.logging import log_event
+from batchwright.listeners.logging import teller
 from batchwright.policy import DispatchPolicy, resolve_policy
+from batchwright.report.plan import PlanReport
 from batchwright.result import RunResult
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
@@ -33,8 +34,6 @@ from batchwright.types import ON_REQUEST
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
-
-_log = logging.getLogger("batchwright")
 
 DEFAULT_RUN = "default"
 
@@ -96,17 +95,12 @@ class BatchRunner:
             ConfigurationError: An option is wrong.
         """
         clients = Clients(orgs, client)
-        if on_changed not in {"error", "rerun", "keep"}:
-            raise ConfigurationError(
-                f'on_changed is "error", "rerun" or "keep", not {on_changed!r}'
-            )
-        if canary is not None and (not isinstance(cast("object", canary), int) or canary < 0):
-            raise ConfigurationError(f"canary is a number of items, 0 or more, not {canary!r}")
+        check_choices(on_changed, canary)
         self._clients = clients
         self._store_spec = store
         self._store = open_store(store)
         self._policy_name = policy if isinstance(policy, str) else type(policy).__name__
-        self._on_event = on_event
+        self._emit = teller(on_event)
         self._entered = 0
         self._options = Options(
             policy=resolve_policy(policy),
@@ -152,10 +146,7 @@ class BatchRunner:
     @contextlib.asynccontextmanager
     async def _session(self, run_id: str) -> AsyncIterator[Session]:
         """Open what one call needs, and close it again unless the runner was entered."""
-        if not isinstance(cast("object", run_id), str) or not run_id:
-            raise ConfigurationError(
-                f"run_id must be a string of at least one letter, not {run_id!r}"
-            )
+        check_run_id(run_id)
         await self._open()
         try:
             yield Session(
@@ -178,16 +169,6 @@ class BatchRunner:
     def _is_reopened(self) -> bool:
         spec = self._store_spec
         return isinstance(spec, str | os.PathLike) and not str(spec).startswith("memory:")
-
-    def _emit(self, event: Event) -> None:
-        log_event(event)
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:
-            # Whoever looks on must not stop what it looks at: batches are alive, and paid for.
-            _log.exception("on_event raised while it was told %s", type(event).__name__)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -336,6 +317,48 @@ class BatchRunner:
         """
         async with self._session(run_id) as session:
             return await session.status()
+
+    async def plan(
+        self,
+        items: Items,
+        *,
+        run_id: str = DEFAULT_RUN,
+        user_waiting: bool = False,
+        streaming: bool = False,
+        ids_from_position: bool = False,
+        offline: bool = False,
+    ) -> PlanReport:
+        """
+        Return what a run of *items* would send, cost and take; nothing is sent that costs.
+
+        The store is only read, and not created. With a key the API is asked what is free: about
+        the models, and for the tokens of a few dozen requests.
+
+        Args:
+            items: As in `run`.
+            run_id: The run that would be run.
+            user_waiting: Declare that a person waits for the answers.
+            streaming: Declare that answers are needed as a stream.
+            ids_from_position: Declare that ids were made from positions.
+            offline: Ask the API nothing; the estimate is rougher.
+
+        Raises:
+            ConfigurationError: The work is not for batches.
+            IntakeError: Nothing in *items* is an item.
+            StoreError: The store cannot be read.
+        """
+        work = Workload(
+            user_waiting=user_waiting, streaming=streaming, ids_from_position=ids_from_position
+        )
+        planner = Planner(
+            check_run_id(run_id),
+            self._store,
+            is_open=self._entered > 0,
+            clients=self._clients,
+            options=self._options,
+            emit=self._emit,
+        )
+        return await planner.plan(items, work, offline=offline)
 
     def stream(self, items: Items, *, run_id: str = DEFAULT_RUN) -> OutcomeStream:
         """

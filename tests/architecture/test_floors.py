@@ -21,7 +21,7 @@ FLOORS: dict[int, str] = {
     4: "_ingest _judge _tally _submit _settle _poll _harvest _sync result stream",
     5: (
         "_cache _canary _carry _crew _job _prelude _recover _standing _stop _dispatch "
-        "_forecast _wave _session runner blocking"
+        "_forecast _plan _wave _session runner blocking"
     ),
     6: "__init__ cli testing simulator items dataframes __main__",
 }

@@ -14,7 +14,7 @@ import batchwright
 from batchwright.cli import _carry as carry
 from batchwright.cli import _local as local
 from batchwright.cli import _look as look
-from batchwright.cli import _validate as validate
+from batchwright.cli import _plan as plan
 from batchwright.cli import _watch as watch
 from batchwright.cli._exits import Exit
 from batchwright.cli._voice import say, tell
@@ -47,6 +47,7 @@ def _main(
     \b
     Examples:
       batchwright demo                                # try it: no key, no network
+      batchwright plan items.jsonl                    # what will it cost, what is wrong?
       batchwright run items.jsonl --out out.jsonl     # run; run again to go on
       batchwright status                              # how far is it?
       batchwright watch                               # look on, from another terminal
@@ -66,7 +67,7 @@ def _main(
     """
 
 
-for _group in (carry, look, watch, validate, local):
+for _group in (carry, plan, look, watch, local):
     _group.register(app)
 
 

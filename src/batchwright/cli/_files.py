@@ -11,9 +11,15 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from batchwright._export import whole_file
+from batchwright._plan.entry import Entry
 from batchwright.cli._exits import Stumble
 from batchwright.errors import ConfigurationError
-from batchwright.items import items_from_chunks, items_from_jsonl
+from batchwright.items import (
+    entries_from_chunks,
+    entries_from_jsonl,
+    items_from_chunks,
+    items_from_jsonl,
+)
 from batchwright.store import CheckpointStore
 from batchwright.stores import MemoryStore, SQLiteStore, open_store, reader_of
 from batchwright.types import Item
@@ -28,12 +34,29 @@ def open_items(name: str) -> Iterator[Item] | AsyncIterator[Item]:
     Raises:
         IntakeError: The file cannot be read.
     """
+    piped = _piped(name)
+    return items_from_jsonl(name) if piped is None else items_from_chunks(*piped)
+
+
+def open_entries(name: str) -> Iterator[Entry] | AsyncIterator[Entry]:
+    """
+    Return what each line of a file, of a pipe, or of stdin (`-`) holds, be it an item or not.
+
+    Raises:
+        IntakeError: The file cannot be read.
+    """
+    piped = _piped(name)
+    return entries_from_jsonl(name) if piped is None else entries_from_chunks(*piped)
+
+
+def _piped(name: str) -> tuple[AsyncIterator[bytes], str] | None:
+    """Return what arrives in pieces and how it is called, `None` for a plain file."""
     if name == "-":
-        return items_from_chunks(_chunks(0, own=False), "stdin")
+        return _chunks(0, own=False), "stdin"
     path = Path(name)
     if path.exists() and stat.S_ISFIFO(path.stat().st_mode):
-        return items_from_chunks(_chunks(os.open(path, os.O_RDONLY), own=True), name)
-    return items_from_jsonl(path)
+        return _chunks(os.open(path, os.O_RDONLY), own=True), name
+    return None
 
 
 async def _chunks(fd: int, *, own: bool) -> AsyncIterator[bytes]:

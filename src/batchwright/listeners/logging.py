@@ -5,6 +5,7 @@ Events as log lines under `batchwright`: one a line, with its ids, and never a p
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import fields
 
 from batchwright import events
@@ -65,3 +66,19 @@ def _shown(value: object) -> str:
         return f"{value:.3f}"
     text = str(value)
     return repr(text) if " " in text else text
+
+
+def teller(on_event: Callable[[Event], None] | None) -> Callable[[Event], None]:
+    """Return what logs each event and hands it to *on_event*."""
+
+    def tell(event: Event) -> None:
+        log_event(event)
+        if on_event is None:
+            return
+        try:
+            on_event(event)
+        except Exception:
+            # Whoever looks on must not stop what it looks at: batches are alive, and paid for.
+            log.exception("on_event raised while it was told %s", type(event).__name__)
+
+    return tell

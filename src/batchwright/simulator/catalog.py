@@ -17,6 +17,7 @@ class Model:
         adaptive_only: `thinking.type: enabled` is refused.
         prefill: A last message of the assistant is allowed.
         extended: The 300k-output beta applies.
+        retires: Day on which the model is retired; it is deprecated then.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Model:
     adaptive_only: bool = True
     prefill: bool = False
     extended: bool = True
+    retires: str | None = None
 
     def public(self) -> dict[str, Any]:
         """Return the object that `GET /v1/models` gives."""
@@ -33,9 +35,9 @@ class Model:
             "id": self.id,
             "display_name": self.alias.replace("-", " ").title(),
             "created_at": "2026-01-01T00:00:00Z",
-            "lifecycle": "active",
-            "deprecated_at": None,
-            "retires_at": None,
+            "lifecycle": "active" if self.retires is None else "deprecated",
+            "deprecated_at": None if self.retires is None else "2026-07-01T00:00:00Z",
+            "retires_at": None if self.retires is None else f"{self.retires}T00:00:00Z",
             "line": None,
             "max_input_tokens": 200_000 if "haiku" in self.id else 1_000_000,
             "max_tokens": self.max_tokens,
@@ -79,6 +81,7 @@ MODELS: tuple[Model, ...] = (
     _dated(
         "opus-4-5",
         "20251101",
+        retires="2027-01-22",
         max_tokens=64_000,
         adaptive_only=False,
         prefill=True,
@@ -87,6 +90,7 @@ MODELS: tuple[Model, ...] = (
     _dated(
         "sonnet-4-5",
         "20250929",
+        retires="2026-11-30",
         max_tokens=64_000,
         adaptive_only=False,
         prefill=True,

@@ -14,7 +14,7 @@ from typing import Any
 from batchwright.simulator._seeded import between
 from batchwright.simulator._time import Budget
 from batchwright.simulator.access import Access
-from batchwright.simulator.catalog import MODELS, find_model
+from batchwright.simulator.catalog import MODELS, Model, find_model
 from batchwright.simulator.direct import count_tokens, parse_params, stream_events
 from batchwright.simulator.draft import Draft
 from batchwright.simulator.envelope import read_requests
@@ -170,11 +170,14 @@ async def _results(world: World, exchange: Exchange, access: Access, _: Params) 
 
 
 async def _models(world: World, exchange: Exchange, access: Access, _: Params) -> Reply:
-    del world, access
-    if exchange.batch_id is not None:
-        model = find_model(exchange.batch_id)
+    del access
+    name = exchange.batch_id
+    if name is not None:
+        model = find_model(name)
+        if model is None and name in world.settings.models:
+            model = Model(id=name, alias=name)
         if model is None:
-            raise not_found(f"model: {exchange.batch_id}")
+            raise not_found(f"model: {name}")
         return json_reply(model.public())
     data = [model.public() for model in MODELS]
     ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}

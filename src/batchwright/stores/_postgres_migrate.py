@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 
-from batchwright.errors import SchemaTooNew, StoreCorrupt, StoreError
+from batchwright.errors import SchemaTooNew, StoreAbsent, StoreCorrupt, StoreError
 from batchwright.stores._postgres_schema import LOCK, MIGRATIONS, OLDEST_SERVER, SCHEMA_VERSION
 from batchwright.stores._postgres_url import Target
 
@@ -45,13 +45,14 @@ def check(conn: psycopg.Connection[Any], target: Target) -> None:
     Raises:
         SchemaTooNew: A newer version made them.
         StoreCorrupt: The schema holds somebody else's tables.
-        StoreError: They are not there, or not brought up to date yet.
+        StoreAbsent: They are not there.
+        StoreError: They were not brought up to date yet.
         psycopg.Error: It could not be found out.
     """
     _check_server(conn, target)
     version = _version(conn, target)
     if version == 0:
-        raise StoreError(f"there is no store in {target.name} yet; batchwright run makes one")
+        raise StoreAbsent(f"there is no store in {target.name} yet; batchwright run makes one")
     if version < SCHEMA_VERSION:
         raise StoreError(
             f"the store {target.name} was written by an older version; the next run or resume "

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from batchwright.errors import StoreBusy, StoreError
+from batchwright.errors import StoreAbsent, StoreBusy, StoreError
 from batchwright.stores._sqlite_db import Db, is_fresh, transact, translated
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def _read(path: Path, busy_timeout: float, work: Callable[[Db], T], *, quiet: bo
 
 def _checked(db: Db, work: Callable[[Db], T]) -> T:
     if is_fresh(db):
-        raise StoreError(f"the store {db.path} is empty; it holds no run")
+        raise StoreAbsent(f"the store {db.path} is empty; it holds no run")
     return work(db)
 
 
