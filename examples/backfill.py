@@ -51,6 +51,8 @@ async def main() -> int:
     parser.add_argument("--model", default="claude-haiku-5-5")
     parser.add_argument("--poll-interval", type=float, default=60.0, metavar="SECONDS")
     options = parser.parse_args()
+    if not options.rows.is_file():
+        parser.error(f"there is no file {options.rows}")
 
     runner = BatchRunner(
         store=options.store,

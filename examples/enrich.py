@@ -61,6 +61,8 @@ async def main() -> int:
     parser.add_argument("--model", default="claude-haiku-5-5")
     parser.add_argument("--poll-interval", type=float, default=60.0, metavar="SECONDS")
     options = parser.parse_args()
+    if not options.table.is_file():
+        parser.error(f"there is no file {options.table}")
 
     # As text: 007 stays 007, and an empty field stays empty.
     table = pd.read_csv(options.table, dtype="string")
