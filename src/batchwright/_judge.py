@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pydantic
@@ -21,11 +21,16 @@ from batchwright.events import ValidatorBroke
 from batchwright.store import ItemState, Member, Settlement
 from batchwright.types import ItemError, Outcome
 
+#: What takes an answer, or is a model that parses its text.
+Validate: TypeAlias = (
+    Callable[[Outcome], Any] | type[pydantic.BaseModel] | pydantic.TypeAdapter[Any]
+)
+
 #: Most calls of an asynchronous validator at once, per batch that is being read.
 CONCURRENCY = 32
 
 
-def make_judge(validate: Any) -> Judge | None:
+def make_judge(validate: Validate | None) -> Judge | None:
     """
     Return `validate` in its uniform form.
 

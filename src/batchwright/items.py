@@ -151,7 +151,7 @@ class LineParser:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.number = 0
+        self.number: int = 0
         self._items = 0
         self._faults = 0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from batchwright._canary import ABOVE
 from batchwright._clients import Clients
 from batchwright._ingest import Items
-from batchwright._judge import make_judge
+from batchwright._judge import Validate, make_judge
 from batchwright._options import Options, check_choices, check_run_id
 from batchwright._plan import Planner, Workload
 from batchwright._session import Session
@@ -24,13 +24,14 @@ from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
 from batchwright.listeners.logging import teller
 from batchwright.policy import DispatchPolicy, resolve_policy
+from batchwright.report import RunReport
 from batchwright.report.plan import PlanReport
 from batchwright.result import RunResult
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
 from batchwright.stores import name_of, open_store
 from batchwright.stream import OutcomeStream
-from batchwright.types import ON_REQUEST
+from batchwright.types import ON_REQUEST, Outcome
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -57,7 +58,7 @@ class BatchRunner:
         polling: Polling = Polling(),
         retry: RetryBudget = RetryBudget(),
         sync: SyncLimits = SyncLimits(),
-        validate: Any = None,
+        validate: Validate | None = None,
         on_changed: OnChanged = "error",
         retry_rejected: bool = False,
         canary: int | None = None,
@@ -374,7 +375,7 @@ class BatchRunner:
 
         return OutcomeStream(drive)
 
-    async def report(self, run_id: str = DEFAULT_RUN) -> Any:
+    async def report(self, run_id: str = DEFAULT_RUN) -> RunReport:
         """
         Return the `RunReport` of a run as it stands, from the store alone.
 
@@ -384,7 +385,7 @@ class BatchRunner:
         async with self._session(run_id) as session:
             return await session.report()
 
-    async def outcomes(self, run_id: str = DEFAULT_RUN) -> AsyncIterator[Any]:
+    async def outcomes(self, run_id: str = DEFAULT_RUN) -> AsyncIterator[Outcome]:
         """Yield the outcomes of a run as they stand, in input order, from the store alone."""
         async with self._session(run_id) as session:
             async for outcome in session.outcomes():

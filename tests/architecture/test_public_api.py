@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.resources
 import inspect
@@ -97,6 +98,18 @@ def _bare_parts(cls: type) -> list[str]:
         if documented and not inspect.getdoc(getattr(cls, name)):
             bare.append(f"{cls.__qualname__}.{name}")
     return bare
+
+
+def test_every_name_is_used_under_type_checkers(root):
+    """A new public name is shown in use to the type checkers."""
+    tree = ast.parse((root / "tests" / "typing" / "api.py").read_text("utf-8"))
+    used = {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "batchwright"
+        for alias in node.names
+    }
+    assert sorted(set(batchwright.__all__) - used) == []
 
 
 def test_options_are_keyword_only():

@@ -11,7 +11,7 @@ from dataclasses import fields
 from batchwright import events
 from batchwright.events import Event
 
-log = logging.getLogger("batchwright")
+log: logging.Logger = logging.getLogger("batchwright")
 
 _QUIET = (events.Progressed, events.IntakeProgressed, events.BatchPolled, events.ItemsMerged)
 _LOUD = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,7 @@ Outcome: TypeAlias = Literal["succeeded", "quarantined", "rejected", "unresolved
 class Part(BaseModel):
     """A part of a report: frozen, and nothing in it is unknown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
 
 # -- what was asked ---------------------------------------------------------------------------

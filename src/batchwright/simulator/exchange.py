@@ -62,18 +62,20 @@ class Exchange:
     ) -> None:
         self._receive, self._send = receive, send
         self.number = number
-        self.wire = Wire(receive)
+        self.wire: Wire = Wire(receive)
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: str = scope["query_string"].decode("latin-1")
-        self.query = dict(parse_qsl(self.query_string))
-        self.headers = _joined(scope["headers"])
-        self.public_headers = public_headers(self.headers)
-        self.api_key = api_key_of(self.headers)
-        self.request_id = api_id("req", seed, number)
+        self.query: dict[str, str] = dict(parse_qsl(self.query_string))
+        self.headers: dict[str, str] = _joined(scope["headers"])
+        self.public_headers: dict[str, str] = public_headers(self.headers)
+        self.api_key: str | None = api_key_of(self.headers)
+        self.request_id: str = api_id("req", seed, number)
+        self.route: str
+        self.batch_id: str | None
         self.route, self.batch_id, prefix = _route(self.method, self.path)
-        self.base_url = f"{scope['scheme']}://{self.headers.get('host', 'localhost')}{prefix}"
-        self.body_size = 0
+        self.base_url: str = f"{scope['scheme']}://{self.headers.get('host', 'localhost')}{prefix}"
+        self.body_size: int = 0
 
     def record(self, now: float) -> RequestRecord:
         """Return the log's first entry on this request."""

@@ -18,7 +18,7 @@ from batchwright.simulator.replies import Reply
 from batchwright.simulator.traffic import TrafficLog
 from batchwright.simulator.world import World
 
-logger = logging.getLogger("batchwright.simulator")
+logger: logging.Logger = logging.getLogger("batchwright.simulator")
 
 
 class Application:

@@ -30,8 +30,8 @@ class ApiProblem(Exception):
         self.status = status
         self.type = type
         self.message = message
-        self.details = {"error_code": error_code} if error_code else None
-        self.headers = dict(headers or {})
+        self.details: dict[str, str] | None = {"error_code": error_code} if error_code else None
+        self.headers: dict[str, str] = dict(headers or {})
 
     def envelope(self, request_id: str | None) -> dict[str, Any]:
         """Return the JSON body of the answer."""

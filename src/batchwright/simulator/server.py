@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict
 
 from batchwright.simulator._listener import Listener
 from batchwright.simulator._threaded import ThreadedListener
@@ -25,6 +25,13 @@ from batchwright.simulator.world import World
 
 #: A key that the simulator takes and nobody could mistake for a real one.
 API_KEY = "sk-ant-api03-simulator-not-a-real-key"
+
+
+class ClientOptions(TypedDict):
+    """What a client needs to talk to a simulator."""
+
+    base_url: str
+    api_key: str
 
 
 class Simulator:
@@ -62,10 +69,10 @@ class Simulator:
         hooks: Iterable[Hook] = (),
         faults: Iterable[Chance] = (),
     ) -> None:
-        self.world = World(seed, clock=clock or ScaledClock(speed), settings=settings)
-        self.script = Script(seed, hooks, faults)
-        self.log = TrafficLog()
-        self.app = Application(self.world, self.script, self.log)
+        self.world: World = World(seed, clock=clock or ScaledClock(speed), settings=settings)
+        self.script: Script = Script(seed, hooks, faults)
+        self.log: TrafficLog = TrafficLog()
+        self.app: Application = Application(self.world, self.script, self.log)
         self.api_key = API_KEY
         self._address = (host, port)
         self._listener: Listener | ThreadedListener | None = None
@@ -80,9 +87,9 @@ class Simulator:
         host, port = self._listener.address
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def client_options(self) -> dict[str, str]:
+    def client_options(self) -> ClientOptions:
         """Return `base_url` and `api_key` for a client's constructor."""
-        return {"base_url": self.url, "api_key": self.api_key}
+        return ClientOptions(base_url=self.url, api_key=self.api_key)
 
     # --- script --------------------------------------------------------------------------
 

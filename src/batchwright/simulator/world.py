@@ -46,7 +46,7 @@ class World:
     ) -> None:
         self.seed = seed
         self.clock: WorldClock = clock or ScaledClock()
-        self.settings = settings or WorldSettings()
+        self.settings: WorldSettings = settings or WorldSettings()
         self.batches: dict[str, Batch] = {}
         self.direct: dict[str, int] = {}
         self._book = FateBook()

@@ -60,7 +60,7 @@ class InDatabase:
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self.url = url
         self.read_only = read_only
-        self.target = parse(url)
+        self.target: Target = parse(url)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.target.name!r})"

@@ -68,7 +68,7 @@ class SQLiteStore:
         busy_timeout: float = 30.0,
         read_only: bool = False,
     ) -> None:
-        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - symbolic links stay
+        self.path: Path = Path(os.path.abspath(path))  # noqa: PTH100 - symbolic links stay
         self.busy_timeout = busy_timeout
         self.read_only = read_only
         self._worker: Worker | None = None
