@@ -1,5 +1,5 @@
 """
-Real processes, real SIGKILL, real SQLite, real sockets: kill a run at random moments, again and
+Real processes, real SIGKILL, real databases, real sockets: kill a run at random moments, again and
 again, then finish it and read the server's own books.
 """
 
@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +42,7 @@ class Tally:
     at: dict[str, int] = field(default_factory=dict)
 
 
-def kill_once(sim: Simulator, store: Path, chance: random.Random, tally: Tally) -> bool:
+def kill_once(sim: Simulator, store: str | Path, chance: random.Random, tally: Tally) -> bool:
     """Start a process, kill it at a random moment of its wave; `False` if it was done before."""
     argv = [sys.executable, str(CHILD), sim.url, sim.api_key, str(store), str(ITEMS), str(SHARD)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
@@ -68,17 +69,22 @@ def check_integrity(store: Path) -> None:
     db.close()
 
 
-async def one_run(folder: Path, seed: int, tally: Tally) -> None:
-    """Kill a run several times, finish it, and balance its books with the server's."""
+async def one_run(
+    store: str | Path, seed: int, tally: Tally, check: Callable[[], None] | None = None
+) -> None:
+    """
+    Kill a run several times, finish it, and balance its books with the server's.
+
+    *check* looks at what each killed process left behind; without one *store* is a SQLite file.
+    """
     chance = random.Random(seed)
     settings = WorldSettings(duration=(200, 1_500), error_rate=0.03, expire_rate=0.02)
-    store = folder / f"{seed}.db"
     asked = items(ITEMS)
     with Simulator(seed=seed, speed=SPEED, settings=settings) as sim:
         for _ in range(KILLS_PER_RUN):
             if not await asyncio.to_thread(kill_once, sim, store, chance, tally):
                 break
-            await asyncio.to_thread(check_integrity, store)
+            await asyncio.to_thread(check or (lambda: check_integrity(Path(store))))
         async with runner_on(sim, store, limits=ShardLimits(max_requests=SHARD)) as runner:
             result = await runner.run(asked)
         books = sim.world.books()

@@ -28,7 +28,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -50,6 +50,7 @@ from batchwright.stores._postgres_faults import (
 from batchwright.stores._postgres_url import Target
 
 T = TypeVar("T")
+_Connection: TypeAlias = psycopg.Connection[Any]
 
 #: What a connection asks for where the URL says nothing; seconds, but the last in milliseconds. A
 #: peer that does not answer is given up in about half a minute and not after hours.
@@ -84,6 +85,9 @@ _MARK: Final = (
     "ON CONFLICT (id) DO UPDATE SET mark = excluded.mark, at = excluded.at"
 )
 _READ_MARK: Final = "SELECT mark FROM writers WHERE id = %b"
+
+#: Ours, and those that killed processes left behind.
+_FORGET_MARKS: Final = "DELETE FROM writers WHERE id = %b OR at < now() - interval '90 days'"
 
 #: How often a transaction is made anew that the server undid for the sake of another.
 _TRIES: Final = 20
@@ -125,7 +129,7 @@ class Link:
     def __init__(self, target: Target, writer: bytes) -> None:
         self._target = target
         self._writer = writer
-        self._conn: psycopg.Connection[Any] | None = None
+        self._conn: _Connection | None = None
         self._down_since: float | None = None
         #: Number of the latest change, and of the latest that the server confirmed.
         self._mark = 0
@@ -137,40 +141,48 @@ class Link:
 
     # -- life ---------------------------------------------------------------------------------
 
-    def open(self, prepare: Callable[[psycopg.Connection[Any]], None]) -> None:
-        """Connect for the first time, where a mistake is told at once, and *prepare*."""
-        if self._conn is not None:
-            return
+    def open(self, prepare: Callable[[_Connection], None]) -> None:
+        """
+        Connect for the first time, and *prepare*.
+
+        A server that cannot be reached is told of at once: most likely the URL is wrong. One that
+        says that it is just starting, or that was reached before, is waited for.
+        """
         begun = thread_clock()
-        while True:
+        while self._conn is None:
             try:
-                conn = self._connect()
-                break
-            except psycopg.OperationalError as error:
+                self._conn = self._prepared(prepare)
+            except psycopg.Error as error:
                 waited = thread_clock() - begun
-                if not is_soon(error) or waited >= self._target.outage or self.closing:
+                soon = is_soon(error) or not isinstance(error, _Unconnected)
+                if not soon or waited >= self._target.outage or self.closing:
                     raise unreachable(error, self._target) from None
-            pause(_MAX_PAUSE / 4)
+                pause(_MAX_PAUSE / 4)
+
+    def _prepared(self, prepare: Callable[[_Connection], None]) -> _Connection:
+        conn = self._connect()
         try:
             prepare(conn)
             self._configure(conn)
-        except psycopg.Error as error:
+        except BaseException as error:
+            gone = conn.closed
             conn.close()
-            raise translate(error, self._target) from None
-        except BaseException:
-            conn.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+            if sort_out(error, connected=True, gone=gone) is Fault.FATAL:
+                raise translate(error, self._target) from None
             raise
-        self._conn = conn
+        return conn
 
     def close(self) -> None:
         """Let go of the connection and of the name; never raises."""
         conn = self._conn
         if conn is not None and self._mark:
             with contextlib.suppress(psycopg.Error):
-                conn.execute("DELETE FROM writers WHERE id = %b", (self._writer,))
+                conn.execute(_FORGET_MARKS, (self._writer,))
         self._drop()
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self) -> _Connection:
         try:
             given = conninfo_to_dict(self._target.url)
         except psycopg.Error:
@@ -180,9 +192,12 @@ class Link:
                 "at the names of its parameters, and write special characters as %XX."
             ) from None
         whole: dict[str, Any] = {**_DEFAULTS, **given}
-        return psycopg.connect(make_conninfo("", **whole), autocommit=True)
+        try:
+            return psycopg.connect(make_conninfo("", **whole), autocommit=True)
+        except psycopg.OperationalError as error:
+            raise _Unconnected(str(error)) from None
 
-    def _configure(self, conn: psycopg.Connection[Any]) -> None:
+    def _configure(self, conn: _Connection) -> None:
         conn.adapters.register_dumper(int, Int8BinaryDumper)
         # Its name is found before any other's, and only there.
         path = sql.SQL("SET search_path = {}").format(sql.Identifier(self._target.schema))
@@ -190,7 +205,7 @@ class Link:
         conn.execute(_SESSION)
         self._check_memory(conn)
 
-    def _check_memory(self, conn: psycopg.Connection[Any]) -> None:
+    def _check_memory(self, conn: _Connection) -> None:
         """Make sure that the server remembers what it confirmed."""
         if not self._confirmed:
             return
@@ -235,8 +250,7 @@ class Link:
                 stood: T = self._doubted[0]
                 return self._finished(stood, job)
             except psycopg.Error as error:
-                self._set_back(error, job, tries)
-            longest = min(_PAUSE * 2 ** min(tries, 10), _MAX_PAUSE)
+                longest = self._set_back(error, job, tries)
             pause(longest * (0.5 + clock().random() / 2))
 
     def _finished(self, result: T, job: Job[T]) -> T:
@@ -245,16 +259,12 @@ class Link:
             self._confirmed = self._mark
         return result
 
-    def _reconnect(self) -> psycopg.Connection[Any]:
-        try:
-            conn = self._connect()
-        except psycopg.OperationalError as error:
-            raise _Unconnected(str(error)) from None
-        self._conn = conn
+    def _reconnect(self) -> _Connection:
+        self._conn = conn = self._connect()
         self._configure(conn)
         return conn
 
-    def _attempt(self, conn: psycopg.Connection[Any], job: Job[T]) -> T:
+    def _attempt(self, conn: _Connection, job: Job[T]) -> T:
         failure: BaseException | None = None
         try:
             with contextlib.ExitStack() as pipe:
@@ -280,7 +290,7 @@ class Link:
         db.conn.execute("COMMIT", prepare=False)
         return result
 
-    def _undo(self, conn: psycopg.Connection[Any]) -> None:
+    def _undo(self, conn: _Connection) -> None:
         try:
             conn.execute("ROLLBACK")
         except psycopg.Error:
@@ -296,8 +306,8 @@ class Link:
 
     # -- setbacks -----------------------------------------------------------------------------
 
-    def _set_back(self, error: psycopg.Error, job: Job[Any], tries: int) -> None:
-        """Return where it is worth another try, else raise what is told."""
+    def _set_back(self, error: psycopg.Error, job: Job[Any], tries: int) -> float:
+        """Return how long to wait before another try, else raise what is told."""
         fault = sort_out(
             error,
             connected=not isinstance(error, _Unconnected),
@@ -313,11 +323,13 @@ class Link:
         if fault is Fault.AGAIN:
             if tries >= _TRIES:
                 raise self._busy(error, f"{tries} times") from None
-            return
+            return _PAUSE
         now = thread_clock()
         self._down_since = now if self._down_since is None else self._down_since
         if now - self._down_since < self._target.outage:
-            return
+            if tries == 1 and fault is Fault.LOST:
+                return 0.0
+            return min(_PAUSE * 2.0 ** min(tries, 10), _MAX_PAUSE)
         if fault is Fault.BUSY:
             raise self._busy(error, f"for {self._target.outage:g} s") from None
         raise self._away(error) from None

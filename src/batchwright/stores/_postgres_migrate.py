@@ -13,8 +13,9 @@ from batchwright.errors import SchemaTooNew, StoreAbsent, StoreCorrupt, StoreErr
 from batchwright.stores._postgres_schema import LOCK, MIGRATIONS, OLDEST_SERVER, SCHEMA_VERSION
 from batchwright.stores._postgres_url import Target
 
+_VERSION: Final = "batchwright_version"
 _MAKE_VERSION: Final = (
-    "CREATE TABLE schema_version (version integer PRIMARY KEY, at timestamptz DEFAULT now())"
+    f"CREATE TABLE {_VERSION} (version integer PRIMARY KEY, at timestamptz DEFAULT now())"
 )
 
 
@@ -70,20 +71,16 @@ def _check_server(conn: psycopg.Connection[Any], target: Target) -> None:
 
 def _version(conn: psycopg.Connection[Any], target: Target) -> int:
     """Return the version of the tables, 0 where there are none."""
-    found = conn.execute(
-        "SELECT to_regclass(%s) IS NOT NULL, to_regnamespace(%s) IS NOT NULL",
-        (_sql("{}.schema_version", target).as_string(conn), _sql("{}", target).as_string(conn)),
-    ).fetchone()
-    has_version, has_schema = found or (False, False)
-    if not has_version:
-        if has_schema and _holds_tables(conn, target):
-            raise StoreCorrupt(
-                f'the schema "{target.schema}" of {target.name} holds the tables of another '
-                "program; nothing was changed. Name another schema: …?schema=NAME"
-            )
+    tables = _tables(conn, target)
+    if not tables:
         return 0
+    if _VERSION not in tables:
+        raise StoreCorrupt(
+            f'the schema "{target.schema}" of {target.name} holds the tables of another '
+            "program; nothing was changed. Name another schema: …?schema=NAME"
+        )
     row = conn.execute(
-        _sql("SELECT coalesce(max(version), 0) FROM {}.schema_version", target)
+        _sql(f"SELECT coalesce(max(version), 0) FROM {{}}.{_VERSION}", target)
     ).fetchone()
     version = int(row[0]) if row else 0
     if version > SCHEMA_VERSION:
@@ -95,26 +92,30 @@ def _sql(text: LiteralString, target: Target) -> sql.Composed:
     return sql.SQL(text).format(sql.Identifier(target.schema))
 
 
-def _holds_tables(conn: psycopg.Connection[Any], target: Target) -> bool:
-    row = conn.execute(
-        "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE n.nspname = %s LIMIT 1",
+# From the catalogs as they are: functions like to_regclass may answer from what the connection
+# remembers, which is from before it waited for another opener.
+def _tables(conn: psycopg.Connection[Any], target: Target) -> set[str]:
+    """Return the names of what the schema holds."""
+    found = conn.execute(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s",
         (target.schema,),
-    ).fetchone()
-    return row is not None
+    )
+    return {row[0] for row in found}
+
+
+def _has_schema(conn: psycopg.Connection[Any], target: Target) -> bool:
+    found = conn.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (target.schema,))
+    return found.fetchone() is not None
 
 
 def _upgrade(conn: psycopg.Connection[Any], target: Target, version: int) -> None:
-    if version == 0:
-        # Where an administrator made it already, the right to make one is not needed.
-        found = conn.execute(
-            "SELECT to_regnamespace(%s) IS NULL", (_sql("{}", target).as_string(conn),)
-        ).fetchone()
-        if found and found[0]:
-            conn.execute(_sql("CREATE SCHEMA {}", target))
+    # Where an administrator made it already, the right to make one is not needed.
+    if not _has_schema(conn, target):
+        conn.execute(_sql("CREATE SCHEMA {}", target))
     conn.execute(_sql("SET LOCAL search_path = {}", target))
     if version == 0:
         conn.execute(_MAKE_VERSION)
     for number, statements in enumerate(MIGRATIONS[version:], version + 1):
         conn.execute(statements)
-        conn.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))
+        conn.execute(f"INSERT INTO {_VERSION} (version) VALUES (%s)", (number,))
