@@ -35,6 +35,7 @@ PUBLIC_MODULES = [
     "batchwright.listeners.otel",
     "batchwright.policy",
     "batchwright.report",
+    "batchwright.report.page",
     "batchwright.shared",
     "batchwright.simulator",
     "batchwright.status",

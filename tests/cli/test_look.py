@@ -51,3 +51,22 @@ def test_export_and_report_of_a_whole_run(inside: Shell, here: Inside) -> None:
     assert here("report", "--out", "report.json").returncode == 0
     assert json.loads((here.folder / "report.json").read_bytes())["items"] == 4
     assert "4 succeeded" in " ".join(here("status").stdout.split())
+
+
+def test_the_report_as_a_page(inside: Shell, here: Inside) -> None:
+    """--html writes a page, beside the JSON or alone, and over nothing that the run needs."""
+    write_items(inside.folder / "items.jsonl", item(0), item(1) | {"params": {"model": "m"}})
+    assert inside("run", "items.jsonl", *FAST).returncode == 3
+    done = here("report", "--html", "page.html")
+    assert (done.returncode, done.stdout) == (0, "page written to page.html\n")
+    page = (here.folder / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Finished: 1 of 2 items did not succeed." in page
+    assert "batchwright report --run-id default --store batchwright.db" in page
+    both = here("report", "--html", "page.html", "--out", "report.json", "--json")
+    assert json.loads(both.stdout) == {"exit": 0, "out": "report.json", "html": "page.html"}
+    assert json.loads((here.folder / "report.json").read_text())["items"] == 2
+    for words in (("batchwright.db",), ("x", "--out", "x"), (".",), ("no/where/page.html",)):
+        refused = here("report", "--html", *words)
+        assert refused.returncode == 2
+        assert "--html" in refused.stderr

@@ -150,23 +150,23 @@ def check_files(items: str, store: Path | None, out: Path | None) -> None:
     check_out(out, *others)
 
 
-def check_out(out: Path | None, *others: tuple[str, Path | None]) -> None:
+def check_out(out: Path | None, *others: tuple[str, Path | None], flag: str = "--out") -> None:
     """
     Make sure that *out* can be written at the end, and is none of the *others*.
 
     Raises:
-        Stumble: It is another file of the run, or cannot be written.
+        Stumble: It is another file of the run, or cannot be written; it is called by its *flag*.
     """
     if out is None:
         return
     if out.is_dir():
-        raise Stumble(f"--out {out} is a folder; name a file in it")
+        raise Stumble(f"{flag} {out} is a folder; name a file in it")
     if str(out) == "-" or (out.exists() and not out.is_file()):
-        raise Stumble(f"--out {out} is not a plain file; name one")
+        raise Stumble(f"{flag} {out} is not a plain file; name one")
     for what, path in others:
         if path is not None and _same(out, path):
-            raise Stumble(f"--out {out} is {what}, which would be overwritten; name another file")
-    _try_writing(out)
+            raise Stumble(f"{flag} {out} is {what}, which would be overwritten; name another file")
+    _try_writing(out, flag)
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -175,12 +175,12 @@ def _same(one: Path, other: Path) -> bool:
     )
 
 
-def _try_writing(out: Path) -> None:
+def _try_writing(out: Path, flag: str) -> None:
     """Write beside *out* as at the end; *out* itself stays as it is."""
     probe = out.with_name(out.name + ".probe")
     try:
         with whole_file(probe):
             pass
     except ConfigurationError as error:
-        raise Stumble(f"--out: {str(error).replace(str(probe), str(out))}") from None
+        raise Stumble(f"{flag}: {str(error).replace(str(probe), str(out))}") from None
     probe.unlink(missing_ok=True)

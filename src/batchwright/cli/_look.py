@@ -16,6 +16,7 @@ from batchwright.cli._flow import Progressing, perform
 from batchwright.cli._options import Manner, Where, taking_groups
 from batchwright.cli._standing import json_of_standing, lines_of_standing, read_standing
 from batchwright.cli._voice import say, say_json
+from batchwright.report import RunReport
 from batchwright.runner import BatchRunner
 
 
@@ -96,32 +97,59 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write it here.", metavar="REPORT.json")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write it as a page for a browser.", metavar="PAGE.html"),
+    ] = None,
     where: Where,
     manner: Manner,
 ) -> None:
     """
     Print the report of a run as JSON: outcomes, reasons, tokens, batches, options.
 
+    With --html it becomes a page that needs nothing but itself: numbers, a timeline, costs, and
+    what did not succeed with a filter. It holds no prompts and no answers.
+
     \b
     Examples:
       batchwright report
       batchwright report --out report.json
+      batchwright report --html report.html
       batchwright report | jq '.tokens'
     """
 
     async def work(_: Progressing) -> Exit:
-        check_out(out, ("the store", known_store(where.store)))
+        store = ("the store", known_store(where.store))
+        check_out(out, store)
+        check_out(html, store, *([("the report", out)] if out else []), flag="--html")
         made = await BatchRunner(store=where.store).report(where.run_id)
-        text = made.model_dump_json(indent=2)
-        if out is None:
-            say(text)
+        if out is None and html is None:
+            say(made.model_dump_json(indent=2))
             return Exit.DONE
-        with whole_file(out) as file:
-            file.write(text.encode() + b"\n")
-        if manner.json:
-            say_json({"exit": 0, "out": str(out)})
-        elif not manner.quiet:
-            say(f"report written to {out}")
+        _write_report(made, out, html, manner)
         return Exit.DONE
 
     perform(work, manner)
+
+
+def _write_report(made: RunReport, out: Path | None, html: Path | None, manner: Manner) -> None:
+    texts: dict[Path, str] = {}
+    if out is not None:
+        texts[out] = made.model_dump_json(indent=2) + "\n"
+    if html is not None:
+        # Only here: no other command draws.
+        from batchwright.report.page import render_html  # noqa: PLC0415
+
+        texts[html] = render_html(made)
+    for path, text in texts.items():
+        with whole_file(path) as file:
+            file.write(text.encode())
+    if manner.json:
+        say_json({"exit": 0, "out": _named(out), "html": _named(html)})
+    elif not manner.quiet:
+        for path in texts:
+            say(f"{'page' if path == html else 'report'} written to {path}")
+
+
+def _named(path: Path | None) -> str | None:
+    return None if path is None else str(path)
