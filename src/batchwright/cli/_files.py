@@ -128,9 +128,9 @@ def reader(spec: str) -> CheckpointStore:
     Raises:
         Stumble: There is nothing to read yet.
     """
+    known_store(spec)
     store = reader_of(open_store(spec))
     if store is None:
-        known_store(spec)
         raise Stumble(f"the store {spec} is empty so far; batchwright run fills it")
     return store
 

@@ -121,7 +121,7 @@ async def _events(where: Where) -> AsyncGenerator[tuple[RunStatus, Event]]:
                 if before is None:
                     raise
             else:
-                for event in told_by(before, status, where.store):
+                for event in told_by(before, status, where.place):
                     yield status, event
                 yield (
                     status,
