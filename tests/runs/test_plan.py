@@ -640,6 +640,22 @@ async def test_a_key_that_is_refused():
     assert "rough" in kinds(plan.remarks)
 
 
+async def test_one_of_two_orgs_is_refused():
+    """An account of several that is not let in is remarked: the run would go on with the other."""
+    async with simulate(settings=WorldSettings(keys={"right": "w"})) as sim:
+        async with (
+            anthropic.AsyncAnthropic(base_url=sim.url, api_key="right") as right,
+            anthropic.AsyncAnthropic(base_url=sim.url, api_key="wrong") as wrong,
+        ):
+            orgs = [Org("good", right), Org("bad", wrong)]
+            plan = await BatchRunner(orgs=orgs, store="memory://").plan(items(3))
+
+    assert plan.stops == []
+    (account,) = [remark for remark in plan.remarks if remark.kind == "account"]
+    assert "org bad" in account.message
+    assert [talk.org for talk in plan.talking_to] == ["good", "bad"]
+
+
 async def test_nobody_answers():
     """A host that cannot be reached makes the plan rough, and costs no long wait."""
     async with anthropic.AsyncAnthropic(base_url="http://127.0.0.1:1", api_key="k") as client:

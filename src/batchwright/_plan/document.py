@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import orjson
 
@@ -50,8 +50,8 @@ from batchwright.status import RETENTION
 STEPS = ("intent stored", "create", "batch id stored", "poll processing_status", "results read")
 
 
-def report_of(facts: Facts) -> PlanReport:
-    """Return the document."""
+def report_of(facts: Facts, shards: Sequence[PlannedShard]) -> PlanReport:
+    """Return the document of a plan whose sub-batches are *shards*."""
     models = models_of(facts)
     times = Times(facts, models)
     path, reason = times.route()
@@ -68,7 +68,7 @@ def report_of(facts: Facts) -> PlanReport:
             for org in facts.orgs
         ],
         items=_items(facts, models),
-        shards=shards_of(facts),
+        shards=list(shards),
         canary=facts.canary,
         route=RouteReport(
             path="sync" if path == "sync" else "batch",
@@ -129,18 +129,17 @@ def _asked(facts: Facts, models: Sequence[ModelPlan]) -> AskedReport:
     )
 
 
-def shards_of(facts: Facts) -> list[PlannedShard]:
-    """Return the sub-batches as a wave would cut them."""
+def shards_of(facts: Facts) -> Iterator[PlannedShard]:
+    """Yield the sub-batches as a wave would cut them."""
     limits = facts.options.limits
     queues = [org.max_queued for org in facts.orgs]
     # One sub-batch cannot hold more than an account's whole queue.
     most = limits.max_requests
     if None not in queues:
         most = min(most, max(queue or most for queue in queues))
-    groups = sorted({*facts.past.sizes, *facts.reading.sizes})
     under_way: deque[int] = deque()
-    shards: list[PlannedShard] = []
-    for headers in groups:
+    number = 0
+    for headers in sorted({*facts.past.sizes, *facts.reading.sizes}):
         # What the store holds came first and is sent first.
         none: array[int] = array("Q")
         sizes = facts.past.sizes.get(headers, none) + facts.reading.sizes.get(headers, none)
@@ -151,15 +150,13 @@ def shards_of(facts: Facts) -> list[PlannedShard]:
             abreast=limits.concurrency,
             under_way=under_way,
         ):
-            shards.append(
-                PlannedShard(
-                    number=len(shards) + 1,
-                    count=piece.count,
-                    size=piece.size,
-                    headers=orjson.loads(headers) if headers else {},
-                )
+            number += 1
+            yield PlannedShard(
+                number=number,
+                count=piece.count,
+                size=piece.size,
+                headers=orjson.loads(headers) if headers else {},
             )
-    return shards
 
 
 def _items(facts: Facts, models: Sequence[ModelPlan]) -> PlannedItems:

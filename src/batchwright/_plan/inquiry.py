@@ -69,30 +69,25 @@ class Answers:
     Attributes:
         models: By the name that the items use.
         counted: How many requests were counted; what came of it stands with their shapes.
-        account: The fault of the account that ended the questions.
+        accounts: Faults of accounts, by the label of the org.
         failure: The last other failure.
     """
 
     models: dict[str, ModelNews] = field(default_factory=dict)
     counted: int = 0
-    account: Failure | None = None
+    accounts: dict[str, Failure] = field(default_factory=dict)
     failure: Failure | None = None
     _failed: int = 0
 
     @property
     def done(self) -> bool:
         """Whether asking on makes no sense."""
-        return self.account is not None or self._failed >= GIVE_UP
+        return bool(self.accounts) or self._failed >= GIVE_UP
 
-    @property
-    def asked(self) -> bool:
-        """Whether the API answered anything at all."""
-        return bool(self.models or self.counted)
-
-    def failed(self, failure: Failure) -> None:
-        """Note a question without an answer."""
+    def failed(self, org: str, failure: Failure) -> None:
+        """Note a question to *org* without an answer."""
         if classify(failure) is Fault.ACCOUNT:
-            self.account = failure
+            self.accounts[org] = failure
         else:
             self.failure = failure
             # Where nobody answers at all, nobody will in a moment.
@@ -129,7 +124,7 @@ class Inquiry:
             if classify(failure) is Fault.NOT_FOUND and failure.envelope:
                 self.answers.models[name] = ModelNews(standing="unknown")
             else:
-                self.answers.failed(failure)
+                self.answers.failed(self._org.label, failure)
             return
         self.answers.answered()
         self.answers.models[name] = _news(reply.data)
@@ -156,7 +151,7 @@ class Inquiry:
             reply = await self._org.call("count_tokens", count, attempts=ATTEMPTS)
         except CallFailed as failed:
             # A request that the API does not take is told by the run; here it counts nothing.
-            self.answers.failed(failed.failure)
+            self.answers.failed(self._org.label, failed.failure)
             return
         tokens = reply.data.get("input_tokens")
         if isinstance(tokens, int):

@@ -8,6 +8,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
+from anyio.lowlevel import checkpoint
+
 from batchwright._clients import Clients
 from batchwright._clock import clock
 from batchwright._gateway import retirements
@@ -15,7 +17,7 @@ from batchwright._ingest import Items
 from batchwright._intake import IntakeRules
 from batchwright._options import Options
 from batchwright._org import OrgLink
-from batchwright._plan.document import report_of
+from batchwright._plan.document import report_of, shards_of
 from batchwright._plan.facts import Facts
 from batchwright._plan.inquiry import COUNTED, Answers, Inquiry
 from batchwright._plan.past import Past, read_answers, read_past, read_sizes
@@ -155,7 +157,12 @@ class Planner:
             retirements=retirements(),
             now=clock().now(),
         )
-        return report_of(facts)
+        shards = []
+        for shard in shards_of(facts):
+            shards.append(shard)
+            # Each goes through thousands of items, and there may be hundreds.
+            await checkpoint()
+        return report_of(facts, shards)
 
     def _links(self) -> dict[str, OrgLink]:
         options = self._options
@@ -191,5 +198,10 @@ class Planner:
 
     async def _ask(self, orgs: Mapping[str, OrgLink], reading: Reading) -> Answers:
         sample = reading.sample
-        inquiry = Inquiry(next(iter(orgs.values())))
-        return await inquiry.ask(sample.asked, sample.chosen(COUNTED))
+        first, *others = orgs.values()
+        answers = await Inquiry(first).ask(sample.asked, sample.chosen(COUNTED))
+        for org in others:
+            # The same answers come from each; whether it is let in, each must tell by itself.
+            one = await Inquiry(org).ask(list(sample.asked)[:1], ())
+            answers.accounts.update(one.accounts)
+        return answers

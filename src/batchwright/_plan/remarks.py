@@ -46,9 +46,19 @@ def _stops(facts: Facts) -> Iterator[Remark]:
         yield _remark("duplicate", _told(message, sums.duplicates))
     for error in _whole(facts):
         yield _remark(_KINDS[type(error)], str(error))
-    account = facts.answers.account
-    if account is not None and not account.refused_unsent:
-        yield _remark("account", f"{facts.orgs[0].gateway.base_url} refuses the account: {account}")
+    refused = _refused(facts)
+    if len(refused) == len(facts.orgs):
+        for told in refused:
+            yield _remark("account", told)
+
+
+def _refused(facts: Facts) -> list[str]:
+    """Return what the API said to each org that it does not let in; no key is no refusal."""
+    return [
+        f"{org.gateway.base_url} refuses the account of org {org.label}: {failure}"
+        for org in facts.orgs
+        if (failure := facts.answers.accounts.get(org.label)) and not failure.refused_unsent
+    ]
 
 
 def _told(message: str, count: int) -> str:
@@ -73,7 +83,13 @@ def _whole(facts: Facts) -> Iterator[BatchwrightError]:
 
 def remarks_of(facts: Facts, models: Sequence[ModelPlan]) -> list[Remark]:
     """Return what else a person should know, the gravest first."""
-    return [*_of_models(models), *_of_items(facts), *_of_estimate(facts, models)]
+    return [
+        *_of_models(models),
+        *_of_accounts(facts),
+        *_of_items(facts),
+        *_of_sending(facts),
+        *_of_estimate(facts, models),
+    ]
 
 
 def _of_models(models: Sequence[ModelPlan]) -> Iterator[Remark]:
@@ -98,12 +114,20 @@ def _of_models(models: Sequence[ModelPlan]) -> Iterator[Remark]:
             )
 
 
-def _of_items(facts: Facts) -> Iterator[Remark]:
-    sums, past = facts.reading.sums, facts.past
+def _of_accounts(facts: Facts) -> Iterator[Remark]:
+    past = facts.past
     if past.owner is not None:
         yield _remark(
             "owned", f"run {facts.run_id!r} is at work now: {past.owner}; a second one must wait"
         )
+    refused = _refused(facts)
+    if refused and len(refused) < len(facts.orgs):
+        for told in refused:
+            yield _remark("account", f"{told}; the run would go on with the others")
+
+
+def _of_items(facts: Facts) -> Iterator[Remark]:
+    sums = facts.reading.sums
     if facts.reading.positions.suspicious:
         yield _remark(
             "ids_like_positions",
@@ -122,12 +146,16 @@ def _of_items(facts: Facts) -> Iterator[Remark]:
             f"{facts.others:,} items of run {facts.run_id!r} that were not passed wait too and go "
             "along; they are in the sub-batches, and not in tokens and cost",
         )
-    if facts.options.cache and past.runs:
+    if facts.options.cache and facts.past.runs:
         yield _remark(
             "cache_of_runs",
             "answers of earlier runs are taken where an item had the same id there; a run finds "
             "the same questions under other ids too, and sends still less",
         )
+
+
+def _of_sending(facts: Facts) -> Iterator[Remark]:
+    sums = facts.reading.sums
     if facts.canary:
         yield _remark(
             "canary",
@@ -189,7 +217,7 @@ def _why_rough(facts: Facts) -> str | None:
     how = "the estimate of tokens and cost is rough, from the bytes of the requests"
     if facts.offline:
         return f"the API was not asked (offline): {how}"
-    failure = answers.account or answers.failure
+    failure = next(iter(answers.accounts.values()), answers.failure)
     if failure is not None and failure.refused_unsent:
         return f"there is no key, so nothing could be counted: {how}"
     if failure is not None:
