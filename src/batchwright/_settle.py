@@ -168,7 +168,9 @@ class Settling:
             batch_id=None,
             expires_at=None,
             ended_at=None,
-            facts={"adopted": False},
+            counts=None,
+            # Statuses that were seen were those of the stranger.
+            facts={"adopted": False, "seen": []},
         )
         return False
 

@@ -17,6 +17,7 @@ from tests.simulation.loop import DAY
 from tests.simulation.payment import lost_answers, payment
 from tests.simulation.play import POLLING, RETRY, Played
 
+from batchwright.report.validate import validate
 from batchwright.simulator import expected_text
 from batchwright.store import FINAL, ItemState
 
@@ -323,6 +324,14 @@ def quiet_at_the_end(played: Played) -> Iterator[str]:
         yield f"liveness: {len(sent)} creates after the run was complete"
 
 
+def report(played: Played) -> Iterator[str]:
+    """What is told of a run keeps every rule of its contract, wherever a crash left the run."""
+    results = [e.result.report for e in played.endings if e.result is not None]
+    for told in (*played.reports, *results):
+        for finding in validate(told.model_dump_json().encode()):
+            yield f"report: {finding}"
+
+
 CHECKERS: tuple[Checker, ...] = (
     conservation,
     no_phantom,
@@ -343,6 +352,7 @@ CHECKERS: tuple[Checker, ...] = (
     direct_payment,
     one_switch,
     answered_first,
+    report,
 )
 
 

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 from tests.simulation.disk import Door, MemoryDisk, SQLiteDisk
 from tests.simulation.gateway import SimGateway
 from tests.simulation.life import Life
-from tests.simulation.loop import DAY, SimDeadlock, SimHorizon, VirtualLoop
+from tests.simulation.loop import BASE, DAY, SimDeadlock, SimHorizon, VirtualLoop
 from tests.simulation.switching import switch_options
 from tests.simulation.world import Scenario, SimWorld
 
@@ -36,6 +37,7 @@ from batchwright import (
 )
 from batchwright._clock import use_clock
 from batchwright.errors import BatchwrightError, RunLocked
+from batchwright.report import RunReport, build_report, read_standing
 from batchwright.store import Owner, Row
 
 RUN = "job"
@@ -73,6 +75,8 @@ class Played:
     endings: list[Ending] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     calm_from: float = 0.0
+    #: Reports as another process would write them: where the wild lives left the run, and at last.
+    reports: list[RunReport] = field(default_factory=list)
 
     @property
     def scenario(self) -> Scenario:
@@ -213,8 +217,10 @@ class Player:
             try:
                 self._on_loop(self.world.disk.start)
                 self._wild()
+                self._on_loop(self._report)
                 self._become_calm()
                 self._quiet()
+                self._on_loop(self._report)
                 self._on_loop(self._read_rows)
             finally:
                 self._on_loop(self.world.disk.stop)
@@ -384,6 +390,15 @@ class Player:
         life.clock.skew += seconds
 
     # -- afterwards ----------------------------------------------------------------------------
+
+    async def _report(self) -> None:
+        store = self.world.disk.store
+        if await store.read_run(RUN) is None:
+            return
+        standing = await read_standing(store, RUN)
+        now = BASE + timedelta(seconds=self.world.past)
+        asked = BatchRunner(store=store, retry=RETRY)._options.asked({}, ())
+        self._played.reports.append(build_report(standing, now=now, asked=asked))
 
     async def _read_rows(self) -> None:
         self._played.rows = list(await self.world.disk.store.read_rows(RUN, -1, 1_000))

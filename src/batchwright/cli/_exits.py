@@ -18,7 +18,7 @@ class Exit(IntEnum):
 
     #: Every item succeeded, or the command did what it was asked.
     DONE = 0
-    #: Something unforeseen, or the store failed after work had begun.
+    #: Something unforeseen, or the store failed after work had begun; `validate`: a broken rule.
     FAILED = 1
     #: Bad usage or bad input; nothing was sent.
     USAGE = 2

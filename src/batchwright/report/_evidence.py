@@ -83,7 +83,7 @@ def _batches(report: RunReport) -> Iterator[EvidenceReport]:
     if not report.asked.replaced:
         again = sum(row.items for row in report.put_back)
         yield _claim(
-            "retry-fragmentation-policy/only-what-was-put-back",
+            "retry-fragmentation-policy/selective",
             "nothing was sent in a batch but new items and items put back",
             made,
             report.items + again,

@@ -112,14 +112,17 @@ def anomalies_of(shards: Sequence[Shard]) -> list[AnomalyReport]:
 def _odd(shard: Shard) -> Iterator[tuple[str, int, Sequence[str]]]:
     for kind, told in shard.facts.get("anomalies", {}).items():
         yield kind, told["count"], told["examples"]
-    yield "miscounted", _miscounted(shard), ()
+    recovered = bool(shard.facts.get("recovered"))
+    counted = miscounted(shard.facts.get("lines"), shard.counts, recovered=recovered)
+    yield "miscounted", counted, ()
     yield "reread", shard.facts.get("rereads", 0), ()
 
 
-def _miscounted(shard: Shard) -> int:
-    """Return by how many lines the results differ from what the server counted."""
-    lines, counts = shard.facts.get("lines"), shard.counts
-    if lines is None or counts is None or lines["none"] or shard.facts.get("recovered"):
+def miscounted(
+    lines: Mapping[str, int] | None, counts: Mapping[str, int] | None, *, recovered: bool
+) -> int:
+    """Return by how many lines the results of a batch differ from what the server counted."""
+    if lines is None or counts is None or lines["none"] or recovered:
         return 0
-    differences = [counts.get(kind, 0) - int(lines[kind]) for kind in _LINES]
+    differences = [counts.get(kind, 0) - lines[kind] for kind in _LINES]
     return max(sum(d for d in differences if d > 0), sum(-d for d in differences if d < 0))

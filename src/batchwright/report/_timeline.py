@@ -40,11 +40,11 @@ def over_time(info: RunInfo, shards: Sequence[Shard]) -> list[PointReport]:
         sync = min(sync + step.sync, total["sync"])
         points.append(PointReport(at=step.at, batch=batch, sync=sync))
     whole = PointReport(at=points[-1].at, batch=total["batch"], sync=total["sync"])
-    return [*_thinned(points), whole]
+    return [*_thinned(points[:-1]), whole]
 
 
 def _thinned(points: list[PointReport]) -> list[PointReport]:
-    every = math.ceil(len(points) / (POINTS - 1))
+    every = math.ceil(len(points) / (POINTS - 1)) or 1
     return points[::every]
 
 

@@ -7,10 +7,9 @@ These are its shapes only; `build` fills them, `validate` reads them back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 #: Version of the report's shape.
 REPORT_VERSION: Final = 1
@@ -167,8 +166,8 @@ class StatusReport(Part):
     """One `processing_status` of a batch as it was seen."""
 
     status: str
-    first_at: datetime
-    last_at: datetime
+    first_at: AwareDatetime
+    last_at: AwareDatetime
     looks: int = Field(ge=1)
 
 
@@ -204,12 +203,12 @@ class BatchReport(Part):
     batch_id: str | None
     count: int = Field(ge=1)
     size: int = Field(description="bytes of the request body", ge=0)
-    planned_at: datetime
-    sent_at: datetime | None = Field(description="when the intent to send it was made durable")
-    created_at: datetime | None = Field(description="by the server")
-    expires_at: datetime | None = Field(description="by the server")
-    ended_at: datetime | None = Field(description="by the server")
-    done_at: datetime | None = Field(description="when its results were read to the end")
+    planned_at: AwareDatetime
+    sent_at: AwareDatetime | None = Field(description="when the intent to send it was made durable")
+    created_at: AwareDatetime | None = Field(description="by the server")
+    expires_at: AwareDatetime | None = Field(description="by the server")
+    ended_at: AwareDatetime | None = Field(description="by the server")
+    done_at: AwareDatetime | None = Field(description="when its results were read to the end")
     polls: Count
     statuses: list[StatusReport]
     canceled_by: str | None
@@ -229,8 +228,8 @@ class DirectReport(Part):
     groups: Count
     asked: Count = Field(description="items claimed")
     results: ResultsReport
-    first_at: datetime | None
-    last_at: datetime | None
+    first_at: AwareDatetime | None
+    last_at: AwareDatetime | None
 
 
 class ProjectionReport(Part):
@@ -249,7 +248,7 @@ class SwitchReport(Part):
     wave: Count
     reason: str
     share: float = Field(ge=0, le=1)
-    decided_at: datetime
+    decided_at: AwareDatetime
     remaining: Count = Field(description="items without an outcome at that moment")
     drain: str
     race: bool
@@ -311,7 +310,7 @@ class CostReport(Part):
 class PointReport(Part):
     """Answers by path up to a moment, waste left out."""
 
-    at: datetime
+    at: AwareDatetime
     batch: Count
     sync: Count
 
@@ -336,8 +335,8 @@ class RunReport(Part):
     kind: Literal["run"] = "run"
     version: Literal[1] = REPORT_VERSION
     run_id: str = Field(min_length=1)
-    created_at: datetime
-    reported_at: datetime
+    created_at: AwareDatetime
+    reported_at: AwareDatetime
     complete: bool = Field(description="whether every item succeeded")
     waves: Count
     items: Count
@@ -364,7 +363,7 @@ class RunReport(Part):
     anomalies: list[AnomalyReport]
     evidence: list[EvidenceReport]
     over_time: list[PointReport]
-    results_kept_until: datetime | None = Field(
+    results_kept_until: AwareDatetime | None = Field(
         description="when the API drops the oldest results: 29 days after creation"
     )
 
