@@ -16,8 +16,9 @@ from batchwright._context import RunContext
 from batchwright._dispatch import Dispatch
 from batchwright._json import dump_json
 from batchwright._org import OrgLink
-from batchwright._prices import premium
+from batchwright._prices import are_loaded, load_prices, premium
 from batchwright._projection import ended_by_themselves, project_batch, project_sync
+from batchwright._threads import call_aside
 from batchwright.config import SyncLimits
 from batchwright.events import LiveBatch
 from batchwright.policy import BatchView, Projection, WaveSnapshot
@@ -52,7 +53,9 @@ class Forecast:
         self._probed = False
 
     async def prepare(self) -> None:
-        """Read what earlier batches and runs of the store tell."""
+        """Read what earlier batches and runs of the store tell, and the table of prices."""
+        if not are_loaded():
+            await call_aside(load_prices)
         ages: list[float] = []
         store = self._ctx.store
         for run_id in await store.list_runs():

@@ -11,6 +11,7 @@ A price that is not known makes the sum unknown, never smaller; tokens are count
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
@@ -106,11 +107,16 @@ class _Use:
     tokens: Tokens
 
 
+def are_loaded() -> bool:
+    """Tell whether the table of prices is there, so that asking for a price takes no time."""
+    return "genai_prices" in sys.modules
+
+
 def load_prices() -> bool:
     """
     Import the table of prices; return whether there is one.
 
-    The first import takes some tens of milliseconds: call it in a thread before it matters.
+    The first import takes some tenths of a second: call it in a thread before it matters.
     """
     return full_price(_PROBE, 1, Tokens(1), at=datetime(2026, 1, 1, tzinfo=UTC)) is not None
 

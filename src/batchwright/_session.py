@@ -24,16 +24,17 @@ from batchwright._job import Job, only
 from batchwright._options import Options
 from batchwright._org import OrgLink
 from batchwright._prelude import cancel_waiting, greet, is_open, take_back_unsent
+from batchwright._prices import are_loaded, load_prices
 from batchwright._recover import NOT_RECOVERED, Recovery
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
+from batchwright._threads import call_aside
 from batchwright._wave import Wave
 from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
 from batchwright.events import Event, RunFailed, Talking
 from batchwright.report import LISTED, RunReport, build_report, read_standing
 from batchwright.result import (
-    KEPT_WITHOUT_COLLECT,
     OutcomeReader,
     RunResult,
     collect_result,
@@ -51,6 +52,9 @@ from batchwright.store import (
 )
 from batchwright.stream import Deliver
 from batchwright.types import Outcome
+
+#: The report in a result lists so many items: a longer list would hold up the loop.
+LISTED_AT_THE_END = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +219,8 @@ class Session:
     ) -> RunReport:
         """Return the report as it stands."""
         await self._known()
+        if not are_loaded():
+            await call_aside(load_prices)
         standing = await read_standing(
             self._store, self._run_id, listed=listed, open_reason=open_reason
         )
@@ -366,7 +372,7 @@ class Session:
         report = await self.report(
             [message for _, message in done.stopped],
             open_reason=reason,
-            listed=LISTED if collect else KEPT_WITHOUT_COLLECT,
+            listed=LISTED_AT_THE_END,
         )
         return await collect_result(
             self._store,

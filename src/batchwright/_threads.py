@@ -97,6 +97,15 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+async def call_aside(work: Callable[[], T]) -> T:
+    """Run *work* once, on a thread for it alone, so that the loop goes on meanwhile."""
+    worker = Worker("batchwright-aside")
+    try:
+        return await worker.call(work)
+    finally:
+        worker.stop()
+
+
 def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     Run a coroutine to its end on a loop of its own, in a thread, and wait for it.
