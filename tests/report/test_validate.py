@@ -12,7 +12,7 @@ import pytest
 from batchwright.report.rules import POLICIES, policies, rules
 from batchwright.report.schema import SCHEMA_FILES, made_schema, shipped_schema
 from batchwright.report.selftest import Case, self_test
-from batchwright.report.validate import validate
+from batchwright.report.validation import validate
 
 CASES = list(self_test())
 SHIPPED = sorted(files("batchwright.report").joinpath("fixtures").iterdir(), key=lambda f: f.name)

@@ -17,7 +17,7 @@ from tests.simulation.loop import DAY
 from tests.simulation.payment import lost_answers, payment
 from tests.simulation.play import POLLING, RETRY, Played
 
-from batchwright.report.validate import validate
+from batchwright.report.validation import validate
 from batchwright.simulator import expected_text
 from batchwright.store import FINAL, ItemState
 

@@ -18,7 +18,7 @@ from batchwright.cli._voice import say, say_json
 from batchwright.report.findings import Finding
 from batchwright.report.rules import policies, rules
 from batchwright.report.selftest import self_test
-from batchwright.report.validate import validate as validated
+from batchwright.report.validation import validate as validated
 
 #: Findings of one document that are printed; --json prints all.
 SHOWN = 50

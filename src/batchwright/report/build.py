@@ -20,6 +20,7 @@ from batchwright.report._shards import anomalies_of, batches_of, direct_of, text
 from batchwright.report._timeline import over_time
 from batchwright.report.model import (
     LISTED,
+    REPORT_VERSION,
     AskedReport,
     ErrorReport,
     IdExample,
@@ -139,6 +140,8 @@ def build_report(
     outcomes = outcome_counts(info)
     waste, spent = info.waste, info.spent
     report = RunReport(
+        kind="run",
+        version=REPORT_VERSION,
         run_id=info.run_id,
         created_at=info.created_at,
         reported_at=now,

@@ -6,8 +6,7 @@ These are its shapes only; `build` fills them, `validate` reads them back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -36,9 +35,9 @@ class Part(BaseModel):
 class TalkingReport(Part):
     """What was talked to."""
 
-    org: str
-    base_url: str
-    api_version: str
+    org: str = Field(description="label of the org")
+    base_url: str = Field(description="where the API was asked")
+    api_version: str = Field(description="the `anthropic-version` in force")
 
 
 class WorkloadReport(Part):
@@ -54,44 +53,46 @@ class WorkloadReport(Part):
 class LimitsReport(Part):
     """How sub-batches are cut; see `ShardLimits`."""
 
-    max_requests: int = Field(ge=1)
-    max_bytes: int = Field(ge=1)
-    max_live: int | None
-    concurrency: int = Field(ge=1)
+    max_requests: int = Field(description="requests in one sub-batch", ge=1)
+    max_bytes: int = Field(description="bytes of its body", ge=1)
+    max_live: int | None = Field(
+        description="batches alive at once; null: as many as the API takes"
+    )
+    concurrency: int = Field(description="creates at once", ge=1)
 
 
 class PollingReport(Part):
     """How batches are watched, in seconds; see `Polling`."""
 
-    interval: float
-    grace: float | None = Field(description="none: without end")
+    interval: float = Field(description="between two looks at a batch")
+    grace: float | None = Field(description="waited for after its expiry; null: without end")
 
 
 class RetryReport(Part):
     """How items and calls are tried; see `RetryBudget`."""
 
-    max_attempts: int = Field(ge=1)
-    call_attempts: int = Field(ge=1)
-    backoff: float
-    max_backoff: float
+    max_attempts: int = Field(description="tries of one item", ge=1)
+    call_attempts: int = Field(description="tries of one API call", ge=1)
+    backoff: float = Field(description="first wait, in seconds")
+    max_backoff: float = Field(description="longest wait, in seconds")
 
 
 class SyncReport(Part):
     """Bounds of direct calls, for each org; see `SyncLimits`."""
 
-    concurrency: int = Field(ge=1)
-    max_bytes: int = Field(ge=1)
-    rpm: float | None
+    concurrency: int = Field(description="calls at once", ge=1)
+    max_bytes: int = Field(description="bytes of one request", ge=1)
+    rpm: float | None = Field(description="calls a minute; null: as the API allows")
 
 
 class OptionsReport(Part):
     """The options of the latest wave."""
 
-    limits: LimitsReport
-    polling: PollingReport
-    retry: RetryReport
-    sync: SyncReport
-    store: str
+    limits: LimitsReport = Field(description="how sub-batches are cut")
+    polling: PollingReport = Field(description="how batches are watched")
+    retry: RetryReport = Field(description="how items and calls are tried")
+    sync: SyncReport = Field(description="bounds of direct calls")
+    store: str = Field(description="how the store is called")
 
 
 class AskedReport(Part):
@@ -99,17 +100,19 @@ class AskedReport(Part):
 
     models: dict[str, Count] = Field(description="items by the model they ask for")
     attempt_cap: int = Field(description="tries of one item: the highest of all waves", ge=1)
-    on_changed: Literal["error", "rerun", "keep"]
+    on_changed: Literal["error", "rerun", "keep"] = Field(
+        description="what a changed question under a known id means"
+    )
     replaced: bool = Field(description="whether a changed question may have replaced a stored one")
-    workload: WorkloadReport
+    workload: WorkloadReport = Field(description="what kind of work it was")
 
 
 class IdExample(Part):
     """One item's ids. `position`: its place by first appearance in the run."""
 
-    position: Count
-    id: str
-    custom_id: str
+    position: Count = Field(description="its place by first appearance in the run")
+    id: str = Field(description="the caller's id")
+    custom_id: str = Field(description="the id on the wire")
 
 
 class IdsReport(Part):
@@ -117,7 +120,7 @@ class IdsReport(Part):
 
     pattern: str = Field(description="what every custom_id matches")
     derived_from: list[str] = Field(description="what a custom_id is made of, and nothing else")
-    examples: list[IdExample]
+    examples: list[IdExample] = Field(description="a few items, spread over the run")
 
 
 # -- what happened ----------------------------------------------------------------------------
@@ -126,58 +129,63 @@ class IdsReport(Part):
 class ErrorReport(Part):
     """The error the API (or the intake) gave."""
 
-    type: str
-    message: str
-    request_id: str | None
-    code: str | None
+    type: str = Field(description="the API's error type, or ours")
+    message: str = Field(description="its text")
+    request_id: str | None = Field(description="the API's request id")
+    code: str | None = Field(description="the API's `error_code`")
 
 
 class ItemReport(Part):
     """An item that did not succeed."""
 
-    id: str
-    custom_id: str
-    status: NotSucceeded
-    reason: str = Field(description="for items without an outcome yet: waiting or in_flight")
-    error: ErrorReport | None
-    attempts: Count
-    via: Path | None
-    org: str | None
-    batch_id: str | None
+    id: str = Field(description="the caller's id")
+    custom_id: str = Field(description="the id on the wire")
+    status: NotSucceeded = Field(description="the outcome")
+    reason: str = Field(
+        description="why; without an outcome yet it is waiting or in_flight, in the report that a "
+        "run hands back account or interrupted"
+    )
+    error: ErrorReport | None = Field(description="the API's error, where there was one")
+    attempts: Count = Field(description="tries over all waves, paths and restarts")
+    via: Path | None = Field(description="the path that answered")
+    org: str | None = Field(description="the org that answered, or that holds the batch")
+    batch_id: str | None = Field(description="the batch that answered, or that holds the item")
 
 
 class NotSucceededReport(Part):
     """Every item that did not succeed, in the order of first appearance."""
 
-    total: Count
+    total: Count = Field(description="how many did not succeed")
     unlisted: Count = Field(description="how many are left out of `listed`")
-    listed: list[ItemReport]
+    listed: list[ItemReport] = Field(
+        description="the first of them, by first appearance in the run"
+    )
 
 
 class PutBackReport(Part):
     """How often items were put back to be sent again, for one reason."""
 
-    reason: str | None = Field(description="none: given back without a fault, for the other path")
+    reason: str | None = Field(description="null: given back without a fault, for the other path")
     after: Count = Field(description="tries used of the budget by then")
-    items: Count
+    items: Count = Field(description="how often that happened")
 
 
 class StatusReport(Part):
     """One `processing_status` of a batch as it was seen."""
 
-    status: str
-    first_at: AwareDatetime
-    last_at: AwareDatetime
-    looks: int = Field(ge=1)
+    status: str = Field(description="as the server named it")
+    first_at: AwareDatetime = Field(description="when it was seen first, on the server's clock")
+    last_at: AwareDatetime = Field(description="when it was seen last")
+    looks: int = Field(description="how often it was seen", ge=1)
 
 
 class LinesReport(Part):
     """The result lines of a batch at its last complete reading, by type; each id once."""
 
-    succeeded: Count
-    errored: Count
-    canceled: Count
-    expired: Count
+    succeeded: Count = Field(description="the model answered")
+    errored: Count = Field(description="the request failed")
+    canceled: Count = Field(description="canceled before it was sent to the model")
+    expired: Count = Field(description="expired before it was sent to the model")
     other: Count = Field(description="lines of a type that this version does not know")
     none: Count = Field(description="items sent in the batch that have no line")
 
@@ -185,36 +193,38 @@ class LinesReport(Part):
 class ResultsReport(Part):
     """What the lines of a batch, or direct answers, meant for their items."""
 
-    succeeded: Count
-    quarantined: Count
-    rejected: Count
-    unresolved: Count
+    succeeded: Count = Field(description="kept")
+    quarantined: Count = Field(description="the item is at fault")
+    rejected: Count = Field(description="refused by the caller's `validate`")
+    unresolved: Count = Field(description="no answer, and no further try")
     again: Count = Field(description="to be sent again")
 
 
 class BatchReport(Part):
     """One sub-batch and its batch on the server."""
 
-    shard: int = Field(ge=1)
-    wave: Count
-    org: str
-    state: Literal["planned", "sending", "live", "ended", "done", "held"]
-    reason: str | None
-    batch_id: str | None
-    count: int = Field(ge=1)
+    shard: int = Field(description="number within the run, from 1", ge=1)
+    wave: Count = Field(description="the wave that cut it")
+    org: str = Field(description="label of the org that sends or sent it")
+    state: Literal["planned", "sending", "live", "ended", "done", "held"] = Field(
+        description="where it stands"
+    )
+    reason: str | None = Field(description="why it is held, or was given up")
+    batch_id: str | None = Field(description="the server's id")
+    count: int = Field(description="its items", ge=1)
     size: int = Field(description="bytes of the request body", ge=0)
-    planned_at: AwareDatetime
+    planned_at: AwareDatetime = Field(description="when it was cut, on this machine's clock")
     sent_at: AwareDatetime | None = Field(description="when the intent to send it was made durable")
     created_at: AwareDatetime | None = Field(description="by the server")
     expires_at: AwareDatetime | None = Field(description="by the server")
     ended_at: AwareDatetime | None = Field(description="by the server")
     done_at: AwareDatetime | None = Field(description="when its results were read to the end")
-    polls: Count
-    statuses: list[StatusReport]
-    canceled_by: str | None
+    polls: Count = Field(description="how often it was looked at")
+    statuses: list[StatusReport] = Field(description="what was seen, in order")
+    canceled_by: str | None = Field(description="who asked for its cancel: user, overdue or drain")
     counts: dict[str, Count] | None = Field(description="the server's final request_counts")
-    lines: LinesReport | None
-    results: ResultsReport | None
+    lines: LinesReport | None = Field(description="what its results held")
+    results: ResultsReport | None = Field(description="what they meant")
     late: Count = Field(description="answers that came after another one, at the last reading")
     stored_before: Count = Field(description="answers that an earlier reading had stored already")
     rereads: Count = Field(description="readings that were begun again")
@@ -225,35 +235,39 @@ class BatchReport(Part):
 class DirectReport(Part):
     """What went to direct calls, in groups of items claimed together."""
 
-    groups: Count
+    groups: Count = Field(description="how many")
     asked: Count = Field(description="items claimed")
-    results: ResultsReport
-    first_at: AwareDatetime | None
-    last_at: AwareDatetime | None
+    results: ResultsReport = Field(description="what the answers meant")
+    first_at: AwareDatetime | None = Field(
+        description="when the first group was claimed, on this machine's clock"
+    )
+    last_at: AwareDatetime | None = Field(
+        description="when the last one was done, on the server's clock"
+    )
 
 
 class ProjectionReport(Part):
     """When a path was projected to finish, in seconds from then."""
 
-    low: float | None
-    likely: float | None
-    high: float | None
-    source: str
-    steady: bool
+    low: float | None = Field(description="the hopeful end")
+    likely: float | None = Field(description="the best guess")
+    high: float | None = Field(description="the cautious end")
+    source: str = Field(description="what it rests on")
+    steady: bool = Field(description="whether the work ends evenly over that time")
 
 
 class SwitchReport(Part):
     """A move of a wave's remainder to direct calls, with what was known when it was decided."""
 
-    wave: Count
-    reason: str
-    share: float = Field(ge=0, le=1)
-    decided_at: AwareDatetime
+    wave: Count = Field(description="the wave that switched")
+    reason: str = Field(description="the policy's")
+    share: float = Field(description="how much of the remainder was moved, from 0 to 1", ge=0, le=1)
+    decided_at: AwareDatetime = Field(description="when")
     remaining: Count = Field(description="items without an outcome at that moment")
-    drain: str
-    race: bool
-    batch_finish: ProjectionReport
-    sync_finish: ProjectionReport
+    drain: str = Field(description="how batches are given up: progressive or all")
+    race: bool = Field(description="whether items were asked while their batch might still answer")
+    batch_finish: ProjectionReport = Field(description="when batches would have finished")
+    sync_finish: ProjectionReport = Field(description="when direct calls would finish")
     premium: float | None = Field(description="USD more than by batches; null where unknown")
     live: Count = Field(description="batches alive at that moment")
     ended: Count = Field(description="batches of the wave that had ended")
@@ -262,11 +276,13 @@ class SwitchReport(Part):
 class AnomalyReport(Part):
     """Something about the results of a batch that should not be."""
 
-    shard: int = Field(ge=1)
-    batch_id: str | None
-    kind: Literal["missing", "unknown", "doubled", "torn", "miscounted", "reread"]
-    count: int = Field(ge=1)
-    examples: list[str]
+    shard: int = Field(description="the sub-batch", ge=1)
+    batch_id: str | None = Field(description="its batch")
+    kind: Literal["missing", "unknown", "doubled", "torn", "miscounted", "reread"] = Field(
+        description="what is odd"
+    )
+    count: int = Field(description="how often", ge=1)
+    examples: list[str] = Field(description="some custom_ids")
 
 
 # -- what it took -----------------------------------------------------------------------------
@@ -275,25 +291,25 @@ class AnomalyReport(Part):
 class TokensReport(Part):
     """Tokens of the answers that came through one path from one model."""
 
-    via: Path
-    model: str
-    answers: Count
-    input: Count
-    output: Count
-    cache_write: Count
-    cache_read: Count
-    usd: Usd
+    via: Path = Field(description="the path")
+    model: str = Field(description="the model that answered")
+    answers: Count = Field(description="how many")
+    input: Count = Field(description="tokens, without cached ones")
+    output: Count = Field(description="tokens, with thinking")
+    cache_write: Count = Field(description="tokens written to the prompt cache")
+    cache_read: Count = Field(description="tokens read from it")
+    usd: Usd = Field(description="what they cost; null where the price is unknown")
 
 
 class PathCost(Part):
     """What the answers of one path took."""
 
-    answers: Count
-    input: Count
-    output: Count
-    cache_write: Count
-    cache_read: Count
-    usd: Usd
+    answers: Count = Field(description="how many")
+    input: Count = Field(description="tokens, without cached ones")
+    output: Count = Field(description="tokens, with thinking")
+    cache_write: Count = Field(description="tokens written to the prompt cache")
+    cache_read: Count = Field(description="tokens read from it")
+    usd: Usd = Field(description="what they cost; null where a price is unknown")
 
 
 class CostReport(Part):
@@ -303,27 +319,27 @@ class CostReport(Part):
     known_usd: float = Field(description="the sum over the models with a price", ge=0)
     unknown_models: list[str] = Field(description="models without a price")
     by_path: dict[Path, PathCost] = Field(description="without waste")
-    waste_usd: Usd
+    waste_usd: Usd = Field(description="answers that came after another one")
     direct_usd: Usd = Field(description="what the answers of all paths would cost by direct calls")
 
 
 class PointReport(Part):
     """Answers by path up to a moment, waste left out."""
 
-    at: AwareDatetime
-    batch: Count
-    sync: Count
+    at: AwareDatetime = Field(description="the moment")
+    batch: Count = Field(description="answers by batches up to then")
+    sync: Count = Field(description="answers by direct calls up to then")
 
 
 class EvidenceReport(Part):
     """One way in which the books balance, or do not: two counts that must stand so."""
 
     rule: str = Field(description="the rule of the contract that it speaks for")
-    claim: str
-    relation: Literal["equal", "at most"]
-    found: Count
-    expected: Count
-    holds: bool
+    claim: str = Field(description="what is claimed")
+    relation: Literal["equal", "at most"] = Field(description="how the two numbers must stand")
+    found: Count = Field(description="the first number")
+    expected: Count = Field(description="the second number")
+    holds: bool = Field(description="whether they stand so")
 
 
 # -- the whole --------------------------------------------------------------------------------
@@ -332,42 +348,39 @@ class EvidenceReport(Part):
 class RunReport(Part):
     """What was asked, what happened, and what it took; all numbers are of the whole run."""
 
-    kind: Literal["run"] = "run"
-    version: Literal[1] = REPORT_VERSION
-    run_id: str = Field(min_length=1)
-    created_at: AwareDatetime
-    reported_at: AwareDatetime
+    kind: Literal["run"] = Field(description="what kind of document this is")
+    version: Literal[1] = Field(description="of this shape")
+    run_id: str = Field(description="name of the run", min_length=1)
+    created_at: AwareDatetime = Field(description="when the run was first opened")
+    reported_at: AwareDatetime = Field(description="when this was written")
     complete: bool = Field(description="whether every item succeeded")
-    waves: Count
-    items: Count
-    asked: AskedReport
-    policy: str
-    options: OptionsReport
-    talking_to: list[TalkingReport]
-    outcomes: dict[Outcome, Count]
+    waves: Count = Field(description="calls of run and resume so far")
+    items: Count = Field(description="how many the run has")
+    asked: AskedReport = Field(description="what was asked")
+    policy: str = Field(description="name of the policy of the latest wave")
+    options: OptionsReport = Field(description="of the latest wave")
+    talking_to: list[TalkingReport] = Field(description="everything that was talked to")
+    outcomes: dict[Outcome, Count] = Field(
+        description="items by outcome; what has none yet is unresolved"
+    )
     waiting: Count = Field(description="among the unresolved: not under way")
     in_flight: Count = Field(description="among the unresolved: under way")
     reasons: dict[str, Count] = Field(description="items that did not succeed, where one is known")
     truncated: Count = Field(description="succeeded answers that were cut off")
     refused: Count = Field(description="succeeded answers in which the model declined")
-    not_succeeded: NotSucceededReport
-    put_back: list[PutBackReport]
-    ids: IdsReport
-    batches: list[BatchReport]
-    direct: DirectReport | None
-    switches: list[SwitchReport]
+    not_succeeded: NotSucceededReport = Field(description="every item that did not succeed")
+    put_back: list[PutBackReport] = Field(description="what was sent again, and why")
+    ids: IdsReport = Field(description="how custom_ids are made")
+    batches: list[BatchReport] = Field(description="every sub-batch")
+    direct: DirectReport | None = Field(description="what went to direct calls; null: nothing")
+    switches: list[SwitchReport] = Field(description="each move of a remainder to direct calls")
     stopped_by: list[str] = Field(description="why orgs were stopped in the last wave")
-    tokens: list[TokensReport]
+    tokens: list[TokensReport] = Field(description="of the answers that count")
     waste: list[TokensReport] = Field(description="answers that came after another one")
-    cost: CostReport
-    anomalies: list[AnomalyReport]
-    evidence: list[EvidenceReport]
-    over_time: list[PointReport]
+    cost: CostReport = Field(description="money")
+    anomalies: list[AnomalyReport] = Field(description="what should not be about results")
+    evidence: list[EvidenceReport] = Field(description="sums that show that the books balance")
+    over_time: list[PointReport] = Field(description="answers by path, at most 241 points")
     results_kept_until: AwareDatetime | None = Field(
         description="when the API drops the oldest results: 29 days after creation"
     )
-
-
-def shape(model: type[BaseModel]) -> Mapping[str, Any]:
-    """Return the JSON Schema of what *model* writes."""
-    return model.model_json_schema(mode="serialization")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from batchwright.report.validate import KINDS
+from batchwright.report.validation import KINDS
 
 #: Names of the shipped files, by kind of document.
 SCHEMA_FILES: Final = {kind: f"{kind}-report.schema.json" for kind in KINDS}

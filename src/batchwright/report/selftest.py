@@ -17,7 +17,7 @@ import orjson
 
 from batchwright.report.findings import Finding, place_of
 from batchwright.report.rules import rules
-from batchwright.report.validate import validate
+from batchwright.report.validation import validate
 
 _PACKAGE: Final = "batchwright.report"
 
