@@ -147,6 +147,8 @@ def report(
     for item in listed:
         reasons[item.reason] = reasons.get(item.reason, 0) + 1
     given: dict[str, Any] = {
+        "kind": "run",
+        "version": 1,
         "run_id": "judge-round-7",
         "created_at": START,
         "reported_at": after(26),

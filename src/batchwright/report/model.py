@@ -6,7 +6,8 @@ These are its shapes only; `build` fills them, `validate` reads them back.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -384,3 +385,8 @@ class RunReport(Part):
     results_kept_until: AwareDatetime | None = Field(
         description="when the API drops the oldest results: 29 days after creation"
     )
+
+
+def shape(model: type[BaseModel]) -> Mapping[str, Any]:
+    """Return the JSON Schema of what *model* writes."""
+    return model.model_json_schema(mode="serialization")

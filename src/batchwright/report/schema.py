@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import orjson
 
+from batchwright.report.model import shape
 from batchwright.report.validation import KINDS
 
 #: Names of the shipped files, by kind of document.
@@ -25,6 +26,6 @@ def made_schema(kind: str) -> bytes:
     model = KINDS[kind].model
     schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **model.model_json_schema(mode="serialization"),
+        **shape(model),
     }
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
