@@ -197,6 +197,8 @@ def test_every_sub_batch_says_what_became_of_it() -> None:
     cases = [
         (batch(1), Kind.SUCCEEDED, "all succeeded"),
         (batch(1, **fell_short(100, 3)), Kind.MIXED, "3 to be tried again"),
+        # Read a second time after a broken stream: what was stored before is among the results.
+        (batch(1, **fell_short(100, 3), stored_before=40), Kind.MIXED, "3 to be tried again"),
         (batch(1, **fell_short(100, 3) | {"results": SOME}), Kind.MIXED, "2 failed, 1 again"),
         (batch(1, **fell_short(100, 3, "expired")), Kind.EXPIRED, "3 expired"),
         (

@@ -125,4 +125,4 @@ def _anomalies(report: RunReport) -> Markup:
         for one in report.anomalies
     )
     heads = ("Sub-batch", "Kind", "Count", "Examples")
-    return table("What should not be about results", heads, rows, "0010")
+    return table("What was odd about results", heads, rows, "0010")

@@ -111,7 +111,7 @@ def _blemishes(report: RunReport) -> str:
     """Return what is not whole about answers that succeeded."""
     told = []
     if report.truncated:
-        told.append(f"{report.truncated:,} answers cut off")
+        told.append(f"{report.truncated:,} cut off")
     if report.refused:
         told.append(f"{report.refused:,} declined")
     return f"of the others {', '.join(told)}" if told else ""

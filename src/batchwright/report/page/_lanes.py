@@ -94,7 +94,7 @@ def _lines(batch: BatchReport, kind: str) -> int:
 def _failed(batch: BatchReport) -> int:
     """Return how many of its items did not succeed through it."""
     if batch.results is not None:
-        return batch.count - batch.results.succeeded - batch.late - batch.stored_before
+        return batch.count - batch.results.succeeded
     return sum(_lines(batch, kind) for kind in ("errored", "canceled", "expired"))
 
 
