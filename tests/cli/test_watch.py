@@ -152,3 +152,21 @@ def test_a_typo_is_named(here: Inside, sim: Simulator, words: tuple[str, ...], s
     assert done.returncode == 2
     assert said in done.stderr
     assert not (here.folder / "jugde.db").exists()
+
+
+def test_a_run_in_a_database_is_watched_too(
+    shell: Shell, here: Inside, sim: Simulator, postgres_url: str
+) -> None:
+    """On PostgreSQL as in a file: a run of another process, to its end."""
+    sim.world.configure(never_ends=True)
+    write_items(shell.folder / "items.jsonl", *map(item, range(10)))
+    where = ("--store", postgres_url)
+    running = shell.start_until("sub-batch 2 sent", *COMMAND, *where)
+    once = here("watch", "--once", *where)
+    assert f"at work: process {running.pid}" in once.stdout, once.stderr
+    assert "10 in flight" in once.stdout
+    let_it_end(sim)
+    done = here("watch", "--json", *where)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["progress"]["succeeded"] == 10
+    assert goes_well(running)
