@@ -20,7 +20,10 @@ def main() -> None:
             'the command line needs more packages: pip install "batchwright[cli]"', file=sys.stderr
         )
         sys.exit(2)
-    # Imported only now, so that a missing extra is one line and not a traceback.
-    from batchwright.cli._app import start  # noqa: PLC0415
-
+    try:
+        # Imported only now, so that a missing extra is one line and not a traceback.
+        from batchwright.cli._app import start  # noqa: PLC0415
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     start()
