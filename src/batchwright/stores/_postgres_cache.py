@@ -13,7 +13,15 @@ from typing import Final
 
 from batchwright.store import Found, ItemState
 from batchwright.stores._occurrences import Asked, match
-from batchwright.stores._postgres_db import Db, RunRow, column, find_run, lock_run, need_run
+from batchwright.stores._postgres_db import (
+    Db,
+    RunRow,
+    column,
+    find_run,
+    lock_run,
+    need_run,
+    within,
+)
 from batchwright.stores._postgres_read import MEMBER, member_of
 from batchwright.stores._postgres_schema import MASK, SHIFT
 
@@ -21,9 +29,9 @@ _INDEX: Final = "questions_digest"
 
 _ASKED: Final = f"""
 WITH looking AS MATERIALIZED (
-    SELECT DISTINCT q.digest FROM items i JOIN questions q ON q.key = i.key
-    WHERE i.key BETWEEN %(low)s AND %(high)s AND i.key < %(end)s AND i.state = 0
-    AND i.attempts = 0 AND q.digest <> ''
+    SELECT DISTINCT q.digest FROM (VALUES (0)) AS one
+    {within("%(low)s", "%(high)s")} JOIN questions q ON q.key = i.key
+    WHERE i.key < %(end)s AND i.state = 0 AND i.attempts = 0 AND q.digest <> ''
 )
 SELECT q.key, q.digest, i.state, i.attempts FROM looking
 JOIN questions q ON q.digest = looking.digest JOIN items i ON i.key = q.key

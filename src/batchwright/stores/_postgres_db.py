@@ -137,3 +137,16 @@ def text_of(data: bytes | None) -> str | None:
 def column(rows: Sequence[Sequence[Any]], place: int) -> list[Any]:
     """Return one column of *rows*, for a statement that takes columns as arrays."""
     return [row[place] for row in rows]
+
+
+def within(low: str, high: str, more: str = "") -> str:
+    """
+    Return a join with the items *i* whose keys are in the range of each row before it.
+
+    OFFSET 0 keeps the planner from turning the join round: believing that a range is a third of the
+    table, it would look through all items instead.
+    """
+    return (
+        f"CROSS JOIN LATERAL (SELECT * FROM items WHERE key BETWEEN {low} AND {high} {more} "
+        "OFFSET 0) i"
+    )

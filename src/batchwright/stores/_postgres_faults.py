@@ -59,7 +59,7 @@ _CONNECT_HINTS: Final = (
         r"resolve host|translate host|Name or service not known|nodename nor servname",
         "Look at the host's name.",
     ),
-    (r"refused|No such file", "Is it running there, and listening on that port?"),
+    (r"refused|socket .* No such file", "Is it running there, and listening on that port?"),
     (r"timeout|timed out", "Is the address right, and is nothing in between that drops packets?"),
     (r"SSL|certificate", "Look at sslmode and the certificates."),
 )

@@ -76,6 +76,7 @@ SET jit = off;
 SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET max_parallel_workers_per_gather = 0;
 SET plan_cache_mode = force_generic_plan;
 SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'

@@ -30,6 +30,7 @@ from batchwright.stores._postgres_db import (
     load_owner,
     need_run,
     text_of,
+    within,
 )
 from batchwright.stores._postgres_schema import MASK
 from batchwright.stores._rules import Facts, Holder, Standing
@@ -37,7 +38,7 @@ from batchwright.stores._rules import Facts, Holder, Standing
 #: Most items that stand together in one row of `places`.
 PLACE: Final = 1_000
 #: Most bodies in one page, however small they are.
-_BODIES: Final = 10_000
+_BODIES: Final = 4_000
 
 
 def list_runs(db: Db) -> list[str]:
@@ -136,14 +137,18 @@ def _need_shard_number(db: Db, run: RunRow, number: int) -> None:
 
 # -- items ------------------------------------------------------------------------------------
 
+# Ranges are compared as pairs where only the index on both columns is to be used: the planner
+# cannot know how few of a run's items wait.
+
 
 def read_pending(db: Db, run_id: str, headers: str, after: int, limit: int) -> list[Pending]:
     """See `CheckpointStore.read_pending`."""
     run = need_run(db, run_id)
     rows = db.rows(
-        "SELECT key, size FROM items WHERE state = 0 AND headers = "
-        "(SELECT id FROM headers WHERE run = %s AND sha256(text) = sha256(%b)) "
-        "AND key > %s AND key < %s ORDER BY key LIMIT %s",
+        "WITH wanted AS (SELECT id FROM headers WHERE run = %s AND sha256(text) = sha256(%b)) "
+        "SELECT key, size FROM items WHERE state = 0 "
+        "AND (headers, key) > ((SELECT id FROM wanted), %s) "
+        "AND (headers, key) < ((SELECT id FROM wanted), %s) ORDER BY headers, key LIMIT %s",
         (run.number, blob(headers), run.low + max(after, -1), run.end, limit),
     )
     return [Pending(seq=key & MASK, size=size) for key, size in rows]
@@ -154,7 +159,8 @@ def groups_of(db: Db, run: RunRow) -> list[Group]:
     rows = db.rows(
         "SELECT h.text, n.fresh, n.again FROM headers h CROSS JOIN LATERAL "
         "(SELECT count(*) FILTER (WHERE attempts = 0), count(*) FILTER (WHERE attempts > 0) "
-        "FROM items WHERE state = 0 AND headers = h.id AND key >= %s AND key < %s) "
+        "FROM items WHERE state = 0 "
+        "AND (headers, key) >= (h.id, %s) AND (headers, key) < (h.id, %s)) "
         "AS n (fresh, again) WHERE h.run = %s AND n.fresh + n.again > 0",
         (run.low, run.end, run.number),
     )
@@ -162,21 +168,26 @@ def groups_of(db: Db, run: RunRow) -> list[Group]:
     return sorted(groups, key=lambda group: group.headers)
 
 
-#: The items of a shard: each of its spans is a range of keys.
-_OVER: Final = (
+#: The spans of a shard.
+SPANS: Final = (
     "FROM shard_spans s CROSS JOIN LATERAL unnest(s.lows, s.highs) AS span (low, high) "
-    "JOIN items i ON i.key BETWEEN %(base)s + span.low AND %(base)s + span.high {more}"
-    "WHERE s.run = %(run)s AND s.number = %(number)s"
+    "{items} WHERE s.run = %(run)s AND s.number = %(number)s"
 )
 #: What `member_of` reads, of items *i* and questions *q*.
 MEMBER: Final = "SELECT i.key, q.id, q.custom_id, i.state, i.attempts, i.used, i.shard, q.metadata"
+_ASKED: Final = within("%(base)s + span.low", "%(base)s + span.high")
 _MEMBERS: Final = (
-    f"{MEMBER} {_OVER.format(more='JOIN questions q ON q.key = i.key ')} ORDER BY i.key"
+    f"WITH i AS MATERIALIZED (SELECT i.* {SPANS.format(items=_ASKED)}) "
+    f"{MEMBER} FROM i JOIN questions q ON q.key = i.key ORDER BY i.key"
+)
+_NEXT: Final = within(
+    "%(base)s + greatest(span.low, %(after)s + 1)",
+    "%(base)s + span.high",
+    "ORDER BY key LIMIT %(most)s",
 )
 _BODIES_OF: Final = (
     "WITH sizes AS MATERIALIZED (SELECT i.key, i.size - i.extra AS size "
-    f"{_OVER.format(more='')} AND span.high > %(after)s AND i.key > %(base)s + %(after)s "
-    "ORDER BY i.key LIMIT %(most)s), "
+    f"{SPANS.format(items=_NEXT)} AND span.high > %(after)s ORDER BY i.key LIMIT %(most)s), "
     "page AS MATERIALIZED (SELECT key, size, sum(size) OVER (ORDER BY key) AS upto FROM sizes) "
     "SELECT page.key, q.custom_id, b.body FROM page "
     "JOIN questions q ON q.key = page.key JOIN bodies b ON b.key = page.key "
@@ -224,16 +235,17 @@ def read_bodies(db: Db, run_id: str, number: int, after: int, max_bytes: int) ->
 # First the rows are picked, by what is narrow; only those picked are joined with what is wide.
 _PICKED: Final = (
     "i.key, i.state, i.reason, i.attempts, h.reason AS held, h.org AS holder, h.batch_id "
-    "{source} LEFT JOIN shards h ON h.run = %(run)s AND h.number = i.shard "
-    "WHERE {range} {filter}"
+    "{source} LEFT JOIN LATERAL (SELECT reason, org, batch_id FROM shards "
+    "WHERE run = %(run)s AND number = i.shard OFFSET 0) h ON true WHERE {range} {filter}"
 )
 _BY_SEQ: Final = "SELECT i.key - %(base)s AS position, " + _PICKED.format(
     source="FROM items i",
     range="i.key > %(base)s + %(after)s AND i.key < %(end)s",
     filter="{filter} ORDER BY i.key LIMIT %(limit)s",
 )
+_PLACED: Final = within("p.key + greatest(%(after)s + 1 - p.position, 0)", "p.key + p.count - 1")
 _BY_PLACE: Final = "SELECT p.position + (i.key - p.key) AS position, " + _PICKED.format(
-    source="FROM places p JOIN items i ON i.key >= p.key AND i.key < p.key + p.count",
+    source=f"FROM places p {_PLACED}",
     range="p.intake = %(intake)s AND p.taken AND p.position > %(after)s - %(place)s "
     "AND p.position + (i.key - p.key) > %(after)s",
     filter="{filter} ORDER BY p.position, i.key LIMIT %(limit)s",

@@ -13,18 +13,20 @@ from batchwright.shared import PATH
 from batchwright.store import ItemState, Lease, Rest, Shard, ShardPlan, ShardState
 from batchwright.stores import _rules
 from batchwright.stores._postgres_counts import write_counts
-from batchwright.stores._postgres_db import Db, RunRow, blob, text_of
+from batchwright.stores._postgres_db import Db, RunRow, blob, text_of, within
 from batchwright.stores._postgres_fence import fence, fence_shard
-from batchwright.stores._postgres_read import need_shard
+from batchwright.stores._postgres_read import SPANS, need_shard
 from batchwright.stores._tally import Tally
 
-#: The waiting items of some spans become a shard's; told are the reasons for which they waited.
+_GIVEN: Final = "FROM unnest(%b::bigint[], %b::bigint[]) AS span (low, high)"
+#: The waiting items of some spans become a shard's, and what they were told of earlier tries goes;
+#: returned are the reasons for which they waited.
 _PLAN: Final = (
-    "WITH waiting AS MATERIALIZED (SELECT DISTINCT i.key, i.reason "
-    "FROM unnest(%b::bigint[], %b::bigint[]) AS span (low, high) "
-    "JOIN items i ON i.key BETWEEN span.low AND span.high AND i.state = 0 AND i.key < %s), "
+    f"WITH waiting AS MATERIALIZED (SELECT DISTINCT i.key, i.reason {_GIVEN} "
+    f"{within('span.low', 'span.high')} WHERE i.state = 0 AND i.key < %s), "
     "moved AS (UPDATE items SET state = 1, reason = NULL, shard = %s FROM waiting "
-    "WHERE items.key = waiting.key) "
+    "WHERE items.key = waiting.key), "
+    "gone AS (DELETE FROM answers USING waiting WHERE answers.key = waiting.key) "
     "SELECT reason, count(*) FROM waiting GROUP BY reason"
 )
 
@@ -39,11 +41,6 @@ def plan_shard(db: Db, lease: Lease, plan: ShardPlan) -> Shard:
     moved = sum(count for _, count in waited)
     if moved != plan.count:
         raise _rules.not_pending(plan, moved)
-    db.run(
-        "DELETE FROM answers USING unnest(%b::bigint[], %b::bigint[]) AS span (low, high) "
-        "WHERE key BETWEEN span.low AND span.high",
-        (lows, highs),
-    )
     tally = Tally()
     for reason, count in waited:
         tally.item(ItemState.PENDING, text_of(reason), "", -count)
@@ -85,9 +82,8 @@ def _insert_shard(db: Db, run: RunRow, number: int, plan: ShardPlan, worker: int
 
 #: Items that are in flight in one shard go over to another.
 _PART: Final = (
-    "WITH inside AS MATERIALIZED (SELECT DISTINCT i.key "
-    "FROM unnest(%b::bigint[], %b::bigint[]) AS span (low, high) "
-    "JOIN items i ON i.key BETWEEN span.low AND span.high AND i.state = 1 AND i.shard = %s), "
+    f"WITH inside AS MATERIALIZED (SELECT DISTINCT i.key {_GIVEN} "
+    f"{within('span.low', 'span.high')} WHERE i.state = 1 AND i.shard = %s), "
     "moved AS (UPDATE items SET shard = %s FROM inside WHERE items.key = inside.key) "
     "SELECT count(*) FROM inside"
 )
@@ -147,10 +143,8 @@ def _column(name: str, value: Any) -> Any:
 
 #: The items that are still in flight in a shard, wherever its spans reach.
 _FLYING: Final = (
-    "SELECT i.key FROM shard_spans s "
-    "CROSS JOIN LATERAL unnest(s.lows, s.highs) AS span (low, high) "
-    "JOIN items i ON i.key BETWEEN %(base)s + span.low AND %(base)s + span.high "
-    "AND i.state = 1 AND i.shard = %(number)s WHERE s.run = %(run)s AND s.number = %(number)s"
+    f"SELECT i.key {SPANS.format(items=within('%(base)s + span.low', '%(base)s + span.high'))} "
+    "AND i.state = 1 AND i.shard = %(number)s"
 )
 
 

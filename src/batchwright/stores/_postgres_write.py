@@ -101,8 +101,9 @@ def start_wave(db: Db, lease: Lease, resubmit: frozenset[str]) -> list[Group]:
 
 
 def _take_up(db: Db, run: RunRow, reason: str, lowest: ItemState, used: str, tally: Tally) -> None:
-    where = "state >= 4 AND reason = %b AND key >= %s AND key < %s AND state >= %s"
-    values = (reason.encode(), run.low, run.end, int(lowest))
+    # As pairs, so that only the index of what was put aside is used.
+    where = "state >= 4 AND (reason, key) >= (%b, %s) AND (reason, key) < (%b, %s) AND state >= %s"
+    values = (reason.encode(), run.low, reason.encode(), run.end, int(lowest))
     for state, spent, count in db.rows(
         f"SELECT state, used, count(*) FROM items WHERE {where} GROUP BY 1, 2",
         values,
