@@ -112,6 +112,22 @@ def test_json_is_the_document(inside: Shell) -> None:
     assert plan.duplicates[0].first_line == 1
 
 
+def test_a_plan_is_validated(inside: Shell) -> None:
+    """R31: What --json prints keeps its contract; a plan that was changed by hand does not."""
+    write_items(inside.folder / "items.jsonl", item(1), item(1), bad(2, temperature=0.5))
+    plan = json.loads(inside("plan", "items.jsonl", "--json").stdout)
+    path = inside.folder / "plan.json"
+    path.write_text(json.dumps(plan))
+    good = inside("validate", "plan.json")
+    plan["asked"]["workload"]["user_waiting"] = True
+    path.write_text(json.dumps(plan))
+    changed = inside("validate", "plan.json")
+
+    assert good.returncode == 0, good.stdout
+    assert changed.returncode == 1
+    assert "workload-policy/nobody-waiting" in changed.stdout
+
+
 @pytest.mark.parametrize("declared", ["--user-waiting", "--streaming", "--ids-from-position"])
 def test_work_that_is_not_for_batches(here: Inside, declared: str) -> None:
     """R29: declared work that batches are not for is refused with the reason."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support import EAGER, Heard, items, params, run_interrupted, runner_on
 
-from batchwright import Item, RetryBudget, RunReport, ShardLimits, Stay, Switch
+from batchwright import Item, PlanReport, RetryBudget, RunReport, ShardLimits, Stay, Switch
 from batchwright.report.schema import SCHEMA_FILES, made_schema
 from batchwright.simulator import Lines, WorldSettings, errored, expire, succeed
 from batchwright.testing import simulate
@@ -99,10 +99,54 @@ async def going() -> RunReport:
         return report
 
 
-async def fixtures() -> AsyncIterator[tuple[str, RunReport]]:
-    """Yield the reports that are shipped, by name."""
+async def plan_wrong() -> PlanReport:
+    """A plan in which everything is wrong that can be, on a store that knows some of it."""
+    settings = WorldSettings(models=frozenset({UNPRICED}))
+    async with (
+        simulate(settings=settings) as sim,
+        runner_on(sim, limits=ShardLimits(max_requests=4), canary=5) as runner,
+    ):
+        await runner.run([*items(12), ("doc-x", params("?"))])
+        asked = [
+            *items(12, "doc"),
+            *[(f"new/{n}", params("Which?")) for n in range(9)],
+            ("doc-0", params("again")),
+            ("doc-x", params("another question")),
+            ("bad", params("?", temperature=0.5)),
+            ("nova", params("Which?", model=UNPRICED)),
+            ("ends", params("Which?", model="claude-opus-4-5")),
+            ("long", params("Which?", max_tokens=100_000)),
+            ("none", params("Which?", model="claude-nope")),
+            {"params": params("no id")},
+        ]
+        return await runner.plan(asked)
+
+
+async def plan_sound() -> PlanReport:
+    """A plan with which all is well: priced, counted, and new to its store."""
+    async with simulate() as sim, runner_on(sim, limits=ShardLimits(max_requests=7)) as runner:
+        beta = {"anthropic-beta": "files-api-2025-04-14"}
+        asked = [Item(*one) for one in items(20)]
+        return await runner.plan([*asked, Item("beta", params("?"), beta)])
+
+
+async def plan_known() -> PlanReport:
+    """A plan whose store tells how long answers are and how long batches take."""
+    async with (
+        simulate() as sim,
+        runner_on(sim, limits=ShardLimits(max_requests=5), on_changed="rerun") as runner,
+    ):
+        await runner.run(items(40))
+        asked = [*items(40)[1:], ("doc-0", params("asked otherwise")), *items(10, "more")]
+        return await runner.plan(asked, offline=True)
+
+
+async def fixtures() -> AsyncIterator[tuple[str, RunReport | PlanReport]]:
+    """Yield the documents that are shipped, by name."""
     for make in (mixed, switched, failed, going):
-        yield make.__name__, await make()
+        yield f"run-{make.__name__}", await make()
+    for plan in (plan_wrong, plan_sound, plan_known):
+        yield plan.__name__.replace("_", "-"), await plan()
 
 
 async def main() -> None:
@@ -114,7 +158,7 @@ async def main() -> None:
     async for name, report in fixtures():
         # The port of the simulator changes from run to run, and says nothing.
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8788", report.model_dump_json(indent=1))
-        (PACKAGE / "fixtures" / f"run-{name}.json").write_text(text + "\n", "utf-8")
+        (PACKAGE / "fixtures" / f"{name}.json").write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

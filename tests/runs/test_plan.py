@@ -23,6 +23,7 @@ from batchwright import (
 )
 from batchwright._plan import inquiry
 from batchwright.events import IntakeProgressed
+from batchwright.report.validate import validate
 from batchwright.simulator import Drop, Error, Hang, Respond, WorldSettings
 from batchwright.testing import simulate
 
@@ -38,10 +39,12 @@ def planner(sim, store="memory://", **options):
 
 
 async def plan_of(sim, asked, store="memory://", *, offline=False, run_id="default", **options):
-    """Return the plan of *asked* by a runner of its own."""
+    """Return the plan of *asked* by a runner of its own; it keeps its contract."""
     client, runner = planner(sim, store, **options)
     async with client:
-        return await runner.plan(asked, run_id=run_id, offline=offline)
+        plan = await runner.plan(asked, run_id=run_id, offline=offline)
+    assert [str(finding) for finding in validate(plan.model_dump_json().encode())] == []
+    return plan
 
 
 def kinds(remarks):

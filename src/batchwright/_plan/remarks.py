@@ -12,6 +12,7 @@ from batchwright._plan.models import ModelPlan
 from batchwright._plan.past import Known
 from batchwright._plan.times import LEAST_QUEUE
 from batchwright.errors import BatchwrightError, ChangedItem, DuplicateItem, MassRefusal, OtherRun
+from batchwright.listeners._board import told_items
 from batchwright.report.plan import Remark
 
 _KINDS: dict[type[BatchwrightError], str] = {
@@ -94,7 +95,7 @@ def remarks_of(facts: Facts, models: Sequence[ModelPlan]) -> list[Remark]:
 
 def _of_models(models: Sequence[ModelPlan]) -> Iterator[Remark]:
     for model in models:
-        name, n = model.name, f"{model.items:,} item{'' if model.items == 1 else 's'}"
+        name, n = model.name, told_items(model.items)
         if model.standing == "unknown":
             yield _remark("unknown_model", f"the API knows no model {name!r}: {n} would fail")
         elif model.standing == "retired":
@@ -103,14 +104,13 @@ def _of_models(models: Sequence[ModelPlan]) -> Iterator[Remark]:
             yield _remark("no_batches", f"model {name!r} cannot be used in batches: {n} would fail")
         elif model.standing == "deprecated":
             when = f" and ends on {model.retires}" if model.retires else ""
-            yield _remark(
-                "deprecated_model", f"model {name!r} is deprecated{when} ({model.source})"
-            )
+            says = f"model {name!r} is deprecated{when}, says {model.source}"
+            yield _remark("deprecated_model", says)
         if model.failing and not model.is_dead:
             yield _remark(
                 "max_tokens",
-                f"{model.failing:,} items ask {name!r} for more than the {model.ceiling:,} tokens "
-                "that it gives, and would fail: lower max_tokens",
+                f"{told_items(model.failing)} would fail: {name!r} gives {model.ceiling:,} tokens "
+                "at most; lower max_tokens",
             )
 
 
@@ -137,14 +137,14 @@ def _of_items(facts: Facts) -> Iterator[Remark]:
     if sums.known[Known.HELD]:
         yield _remark(
             "held",
-            f"{sums.known[Known.HELD]:,} known items are sent again only on your word: "
-            "batchwright status tells why, and what to type",
+            f"{told_items(sums.known[Known.HELD])} of the run would be sent again only on your "
+            "word: batchwright status tells why, and what to type",
         )
     if facts.others:
         yield _remark(
             "others",
-            f"{facts.others:,} items of run {facts.run_id!r} that were not passed wait too and go "
-            "along; they are in the sub-batches, and not in tokens and cost",
+            f"{told_items(facts.others)} of run {facts.run_id!r}, not passed now, would go along; "
+            "that is in the sub-batches, and not in tokens and cost",
         )
     if facts.options.cache and facts.past.runs:
         yield _remark(
@@ -165,8 +165,8 @@ def _of_sending(facts: Facts) -> Iterator[Remark]:
     if sums.oversized:
         yield _remark(
             "too_large_for_direct_calls",
-            f"{sums.oversized:,} items are larger than direct calls take "
-            f"({facts.options.sync.max_bytes:,} bytes) and only go in batches",
+            f"{told_items(sums.oversized)} would only go in batches: direct calls take "
+            f"{facts.options.sync.max_bytes:,} bytes",
         )
     if facts.to_send > LEAST_QUEUE * len(facts.orgs):
         yield _remark(
@@ -183,25 +183,25 @@ def _of_estimate(facts: Facts, models: Sequence[ModelPlan]) -> Iterator[Remark]:
     for model in models:
         if not model.is_priced:
             yield _remark(
-                "unknown_price", f"no price of {model.name!r} is known; its tokens are counted"
+                "unknown_price", f"no price of {model.name!r} is known, so its cost is unknown"
             )
     if hidden := sum(stratum.elsewhere for stratum in strata if not stratum.counted):
         yield _remark(
             "unseen_files",
-            f"{hidden:,} documents are only named (by URL or file id): how many tokens they have "
-            "nobody but the API knows, so nothing bounds the input",
+            f"documents that are only named, by URL or file id: {hidden:,}; how many tokens they "
+            "have nobody but the API knows, so nothing bounds the input",
         )
     if cached := sum(stratum.cached for stratum in strata):
         yield _remark(
             "prompt_cache",
-            f"{cached:,} items use the prompt cache: the low end takes every prompt as read from "
-            "it, the high end as written to it",
+            f"{told_items(cached)} with the prompt cache: the low end takes every prompt as read "
+            "from it, the high end as written to it",
         )
     if served := sum(stratum.at_server for stratum in strata):
         yield _remark(
             "server_tools",
-            f"{served:,} items bring tools that run at the server: what they read, and their fees, "
-            "are not in the estimate",
+            f"{told_items(served)} with tools that run at the server: what they read, and their "
+            "fees, are not in the estimate",
         )
     if facts.options.retry_rejected:
         yield _remark(

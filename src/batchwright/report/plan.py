@@ -7,10 +7,9 @@ the source that it rests on; an unknown price is unknown, never zero.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from batchwright.report.model import (
     AskedReport,
@@ -176,7 +175,7 @@ class PlanReport(Part):
     kind: Literal["plan"] = "plan"
     version: Literal[1] = PLAN_VERSION
     run_id: str = Field(min_length=1)
-    planned_at: datetime
+    planned_at: AwareDatetime
     asked: AskedReport
     policy: str
     options: OptionsReport

@@ -12,9 +12,10 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from batchwright.report.checks import RUN_CHECKS
+from batchwright.report.checks import PLAN_CHECKS, RUN_CHECKS
 from batchwright.report.findings import Finding, place_of
 from batchwright.report.model import Part, RunReport
+from batchwright.report.plan import PlanReport
 
 #: The rule of the shape, where no other rule owns a field.
 SHAPE: Final = "message-batch-orchestration-contract/shape"
@@ -58,8 +59,30 @@ _RUN_OWNERS: Final = {
     "anomalies": "evidence-policy/anomalies-told",
 }
 
+_PLAN_OWNERS: Final = {
+    "asked.attempt_cap": "retry-fragmentation-policy/capped",
+    "asked.workload": "workload-policy/offline",
+    "asked": "message-batch-orchestration-contract/what-was-asked",
+    "cost": "evidence-policy/unknown-price-is-unknown",
+    "duplicates": "evidence-policy/nothing-left-out",
+    "finish": "evidence-policy/ranges-have-sources",
+    "ids": "custom-id-policy/stable",
+    "items": "evidence-policy/plan-adds-up",
+    "lifecycle": "lifecycle-policy/processing-status",
+    "models": "evidence-policy/ranges-have-sources",
+    "options": "message-batch-orchestration-contract/what-was-asked",
+    "refusals": "evidence-policy/nothing-left-out",
+    "stops": "message-batch-orchestration-contract/stops-are-told",
+    "talking_to": "message-batch-orchestration-contract/what-was-asked",
+    "tokens": "evidence-policy/ranges-have-sources",
+    "troubles": "evidence-policy/nothing-left-out",
+}
+
 #: What `kind` may say. A new kind of document is one more entry.
-KINDS: Final[dict[str, Kind]] = {"run": Kind(RunReport, RUN_CHECKS, _RUN_OWNERS)}
+KINDS: Final[dict[str, Kind]] = {
+    "run": Kind(RunReport, RUN_CHECKS, _RUN_OWNERS),
+    "plan": Kind(PlanReport, PLAN_CHECKS, _PLAN_OWNERS),
+}
 
 
 def validate(data: bytes) -> list[Finding]:

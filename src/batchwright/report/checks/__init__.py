@@ -1,4 +1,4 @@
-"""The meaning of a run report, policy by policy: pure functions from a report to findings."""
+"""What reports and plans mean, policy by policy: pure functions from a document to findings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from batchwright.report.checks import (
     custom_ids,
     evidence,
     lifecycle,
+    plan_sums,
+    plans,
     retries,
     sums,
     workload,
 )
 from batchwright.report.findings import Finding
 from batchwright.report.model import RunReport
+from batchwright.report.plan import PlanReport
 
-__all__ = ["RUN_CHECKS"]
+__all__ = ["PLAN_CHECKS", "RUN_CHECKS"]
 
 #: Every check of a run report, in the order in which findings are told.
 RUN_CHECKS: tuple[Callable[[RunReport], Iterator[Finding]], ...] = (
@@ -27,4 +30,10 @@ RUN_CHECKS: tuple[Callable[[RunReport], Iterator[Finding]], ...] = (
     retries.check,
     sums.check,
     evidence.check,
+)
+
+#: Every check of a plan.
+PLAN_CHECKS: tuple[Callable[[PlanReport], Iterator[Finding]], ...] = (
+    plans.check,
+    plan_sums.check,
 )

@@ -28,10 +28,7 @@ class _Pair(NamedTuple):
 def check(report: RunReport) -> Iterator[Finding]:
     """Yield what is wrong with how ids are made, and with each id that the report shows."""
     yield from check_making(report.ids)
-    shown = [
-        _Pair(f"ids.examples[{n}]", one.id, one.custom_id, one.position)
-        for n, one in enumerate(report.ids.examples)
-    ]
+    shown = _shown(report.ids)
     listed = [
         _Pair(f"not_succeeded.listed[{n}]", one.id, one.custom_id, None)
         for n, one in enumerate(report.not_succeeded.listed)
@@ -57,6 +54,21 @@ def check_making(ids: IdsReport) -> Iterator[Finding]:
     if lacking := [source for source in CUSTOM_ID_OF if source not in ids.derived_from]:
         text = f"lacks {', '.join(lacking)}"
         yield _finding("stable", "ids.derived_from", text)
+
+
+def check_examples(ids: IdsReport) -> Iterator[Finding]:
+    """Yield what is wrong with the ids that are shown as examples."""
+    shown = _shown(ids)
+    for pair in shown:
+        yield from _made(pair)
+    yield from _unique(shown, {})
+
+
+def _shown(ids: IdsReport) -> list[_Pair]:
+    return [
+        _Pair(f"ids.examples[{n}]", one.id, one.custom_id, one.position)
+        for n, one in enumerate(ids.examples)
+    ]
 
 
 def _made(pair: _Pair) -> Iterator[Finding]:
