@@ -32,15 +32,15 @@ class RangeReport(Part):
     low: float | None = Field(description="the hopeful end; null where nothing is known")
     likely: float | None = Field(description="the best guess; null where only bounds are known")
     high: float | None = Field(description="the cautious end; null where nothing bounds it")
-    source: str
+    source: str = Field(description="what it rests on")
 
 
 class LifecycleReport(Part):
     """What would be done with each sub-batch."""
 
-    steps: list[str]
+    steps: list[str] = Field(description="in the order in which they are done")
     window: float = Field(description="seconds within which the API ends a batch")
-    results_kept_days: int
+    results_kept_days: int = Field(description="by the API, from the creation of a batch")
 
 
 class PlannedItems(Part):
@@ -69,27 +69,27 @@ class PlannedItems(Part):
 class Trouble(Part):
     """What is wrong with one item, where, and what to do."""
 
-    id: str | None
+    id: str | None = Field(description="null where the entry has none")
     position: Count = Field(description="in the input, from 0")
     line: int | None = Field(description="in the file, from 1", ge=1)
-    kind: str
-    message: str
+    kind: str = Field(description="unusable, or the kind of refusal")
+    message: str = Field(description="the place in the item, why, and the remedy")
 
 
 class DuplicateReport(Part):
     """An id that came before."""
 
-    id: str
+    id: str = Field(description="the caller's id")
     position: Count | None = Field(description="in the input, from 0; null where lines are known")
-    first_position: Count | None
+    first_position: Count | None = Field(description="where it came first, likewise")
     line: int | None = Field(description="in the file, from 1", ge=1)
-    first_line: int | None = Field(ge=1)
+    first_line: int | None = Field(description="where it came first, in the file", ge=1)
 
 
 class RefusalKind(Part):
     """Items refused for one reason."""
 
-    count: int = Field(ge=1)
+    count: int = Field(description="items refused", ge=1)
     message: str = Field(description="of the first of them")
     example: str = Field(description="the id of the first of them")
 
@@ -97,67 +97,69 @@ class RefusalKind(Part):
 class PlannedShard(Part):
     """A sub-batch as it would be cut."""
 
-    number: int = Field(ge=1)
-    count: int = Field(ge=1)
+    number: int = Field(description="counted from 1", ge=1)
+    count: int = Field(description="requests", ge=1)
     size: int = Field(description="bytes of the request body", ge=1)
-    headers: dict[str, str]
+    headers: dict[str, str] = Field(description="of the create; items that differ travel apart")
 
 
 class PlannedModel(Part):
     """What one model would be asked."""
 
-    model: str
-    items: int = Field(ge=1)
-    standing: Literal["active", "deprecated", "retired", "unknown", "not asked"]
+    model: str = Field(description="as the items name it")
+    items: int = Field(description="items that would be sent to it", ge=1)
+    standing: Literal["active", "deprecated", "retired", "unknown", "not asked"] = Field(
+        description="what the API says of it"
+    )
     retires: str | None = Field(description="when it is retired, as far as is known")
     source: str = Field(description="who says so")
     max_tokens: Count = Field(description="the most that an item asks for")
     ceiling: Count | None = Field(description="the most that the model gives")
-    bound_to_fail: Count
-    input: RangeReport
-    output: RangeReport
-    usd_batch: RangeReport
-    usd_sync: RangeReport
+    bound_to_fail: Count = Field(description="items that are known to fail")
+    input: RangeReport = Field(description="tokens")
+    output: RangeReport = Field(description="tokens")
+    usd_batch: RangeReport = Field(description="USD by batches")
+    usd_sync: RangeReport = Field(description="USD by direct calls")
 
 
 class PlannedCost(Part):
     """What the answers would cost, USD; all null where a price is unknown."""
 
-    batch: RangeReport
-    sync: RangeReport
+    batch: RangeReport = Field(description="by batches")
+    sync: RangeReport = Field(description="by direct calls")
     unknown_models: list[str] = Field(description="models without a price")
 
 
 class PlannedTokens(Part):
     """What would be used."""
 
-    input: RangeReport
-    output: RangeReport
+    input: RangeReport = Field(description="tokens of the requests")
+    output: RangeReport = Field(description="tokens of the answers, thinking included")
     counted: Count = Field(description="items whose tokens the API counted for this plan")
 
 
 class FinishReport(Part):
     """When everything would be done, in seconds from the start."""
 
-    batch: RangeReport
-    sync: RangeReport
+    batch: RangeReport = Field(description="until the last batch has ended")
+    sync: RangeReport = Field(description="until the last direct call is answered")
 
 
 class RouteReport(Part):
     """Which path the policy would begin with."""
 
-    path: Literal["batch", "sync"]
-    policy: str
-    reason: str
+    path: Literal["batch", "sync"] = Field(description="batches, or direct calls from the start")
+    policy: str = Field(description="its name")
+    reason: str = Field(description="in the words of the policy")
 
 
 class StorePlan(Part):
     """What the store holds already; it was only read."""
 
-    name: str
-    exists: bool
+    name: str = Field(description="without a password")
+    exists: bool = Field(description="planning creates none")
     items: Count = Field(description="of this run")
-    runs: Count
+    runs: Count = Field(description="in the store")
     live: Count = Field(description="batches of this run that are alive")
     owner: str | None = Field(description="who works on the run now")
 
@@ -165,8 +167,8 @@ class StorePlan(Part):
 class Remark(Part):
     """Something that a person should know; `kind` is stable, the text is not."""
 
-    kind: str
-    message: str
+    kind: str = Field(description="a stable word")
+    message: str = Field(description="for people; the text may change")
 
 
 class PlanReport(Part):
@@ -174,27 +176,27 @@ class PlanReport(Part):
 
     kind: Literal["plan"] = "plan"
     version: Literal[1] = PLAN_VERSION
-    run_id: str = Field(min_length=1)
-    planned_at: AwareDatetime
+    run_id: str = Field(description="the run that would be run", min_length=1)
+    planned_at: AwareDatetime = Field(description="by the clock of this machine")
     asked: AskedReport
-    policy: str
+    policy: str = Field(description="its name")
     options: OptionsReport
-    talking_to: list[TalkingReport]
+    talking_to: list[TalkingReport] = Field(description="what would be talked to")
     items: PlannedItems
-    shards: list[PlannedShard]
+    shards: list[PlannedShard] = Field(description="sub-batches as they would be cut")
     canary: Count = Field(description="items that would go ahead by direct call")
     route: RouteReport
     cost: PlannedCost
     tokens: PlannedTokens
     finish: FinishReport
-    models: list[PlannedModel]
-    refusals: list[RefusalKind]
+    models: list[PlannedModel] = Field(description="the most used first")
+    refusals: list[RefusalKind] = Field(description="by reason, the most frequent first")
     troubles: list[Trouble] = Field(
         description=f"refused and unusable items, the first {LISTED:,} of each"
     )
     duplicates: list[DuplicateReport] = Field(description=f"the first {LISTED:,}")
     stops: list[Remark] = Field(description="why a run would stop before it sends anything")
-    remarks: list[Remark]
+    remarks: list[Remark] = Field(description="what else a person should know")
     store: StorePlan
     ids: IdsReport
     ids_look_like_positions: bool = Field(
