@@ -23,7 +23,7 @@ from batchwright import (
 )
 from batchwright._plan import inquiry
 from batchwright.events import IntakeProgressed
-from batchwright.report.validate import validate
+from batchwright.report import validate
 from batchwright.simulator import Drop, Error, Hang, Respond, WorldSettings
 from batchwright.testing import simulate
 
