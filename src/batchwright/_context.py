@@ -234,10 +234,10 @@ class RunContext:
         number = None if shard is None else shard.number
         with anyio.CancelScope(shield=True):
             settled = await self.store.settle(self.lease, number, settlements)
-        again = sum(
-            said.state is ItemState.PENDING and what == "applied"
-            for said, what in zip(settlements, settled, strict=True)
-        )
+        applied = [
+            s.state for s, what in zip(settlements, settled, strict=True) if what == "applied"
+        ]
+        again = applied.count(ItemState.PENDING)
         if again and shard is not None and self.on_retry is not None:
             self.on_retry(shard, again)
         if self.deliver is not None:

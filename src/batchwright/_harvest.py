@@ -7,7 +7,6 @@ repeated download is harmless. At the end the ids received are reconciled with t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -30,8 +29,8 @@ from batchwright.store import FINAL, ItemState, Member, Rest, Settled, Settlemen
 from batchwright.types import ItemError
 
 #: A chunk of lines becomes durable together: at most so many, at most so many bytes.
-CHUNK_LINES = 1_000
-CHUNK_BYTES = 1_000_000
+CHUNK_LINES = 2_000
+CHUNK_BYTES = 2_000_000
 #: Members are entered so many at a time.
 SLICE = 5_000
 #: A stream that ended properly but lacks lines is read this often in all.
@@ -249,6 +248,8 @@ class Harvest:
 
     def _missing(self) -> list[Member]:
         """Return the items that were sent in this batch, have no line, and no answer yet."""
+        if len(self._tally.seen) == len(self._members):
+            return []
         return [
             member
             for custom_id, member in self._members.items()
@@ -328,20 +329,18 @@ class Harvest:
     # -- telling ------------------------------------------------------------------------------
 
     def _tell_merged(self, settlements: Sequence[Settlement], settled: Sequence[Settled]) -> None:
-        done = Counter(
-            s.state for s, what in zip(settlements, settled, strict=True) if what == "applied"
-        )
+        done = [s.state for s, what in zip(settlements, settled, strict=True) if what == "applied"]
         self._ctx.emit(
             ItemsMerged(
                 run_id=self._ctx.run_id,
                 shard=self.shard.number,
                 batch_id=self._id,
-                succeeded=done[ItemState.SUCCEEDED],
-                quarantined=done[ItemState.QUARANTINED],
-                rejected=done[ItemState.REJECTED],
-                unresolved=done[ItemState.UNRESOLVED],
-                again=done[ItemState.PENDING],
-                late=sum(what == "late" for what in settled),
+                succeeded=done.count(ItemState.SUCCEEDED),
+                quarantined=done.count(ItemState.QUARANTINED),
+                rejected=done.count(ItemState.REJECTED),
+                unresolved=done.count(ItemState.UNRESOLVED),
+                again=done.count(ItemState.PENDING),
+                late=settled.count("late"),
             )
         )
         self._ctx.wake()

@@ -26,11 +26,11 @@ from batchwright.store import CheckpointStore, Clash, Lease, NewItem, OnChanged,
 from batchwright.types import ItemLike
 
 #: A chunk becomes durable together: at most so many items, at most so many bytes.
-CHUNK_ITEMS = 1_000
+CHUNK_ITEMS = 2_000
 CHUNK_BYTES = 4_000_000
 #: The loop gets its turn after so many bytes of encoding.
 SLICE_BYTES = 500_000
-SLICE_ITEMS = 50
+SLICE_ITEMS = 100
 #: Shapes of requests that are told apart.
 SHAPES = 5
 
@@ -64,6 +64,9 @@ class Ingest:
         self._emit = emit
         self._sums = _Sums()
         self._firsts: dict[tuple[object, ...], NewItem] = {}
+        self._chunk: list[NewItem] = []
+        self._chunk_bytes = 0
+        self._slice_bytes = 0
         self.number = 0
 
     @property
@@ -88,42 +91,44 @@ class Ingest:
             IntakeError: They cannot be taken as they are. Nothing is sent, nothing is changed.
         """
         self.number = await self._store.begin_intake(self._lease)
-        chunk: list[NewItem] = []
-        size = 0
-        async for row in self._encoded(items):
-            chunk.append(row)
-            size += len(row.body)
-            if len(chunk) >= CHUNK_ITEMS or size >= CHUNK_BYTES:
-                await self._stage(chunk)
-                chunk, size = [], 0
-        if chunk:
-            await self._stage(chunk)
+        if isinstance(items, AsyncIterable):
+            async for given in items:
+                if self._take(given):
+                    await self._pause()
+        else:
+            for given in _plain(items):
+                if self._take(given):
+                    await self._pause()
+        if self._chunk:
+            await self._stage()
         self._judge(before)
         await approve()
         return await self._store.commit_intake(self._lease, self.number)
 
-    async def _encoded(self, items: Items) -> AsyncIterator[NewItem]:
-        size = 0
-        position = 0
-        async for given in each(items):
-            item = as_item(given, position)
-            row = encode_item(item, position, self._rules)
-            self._count(row)
-            if row.refusal is None and len(self._firsts) < SHAPES:
-                self._firsts.setdefault(shape_of(item.params, row.headers), row)
-            yield row
-            position += 1
-            size += len(row.body)
-            if size >= SLICE_BYTES or position % SLICE_ITEMS == 0:
-                size = 0
-                await checkpoint()
-
-    def _count(self, row: NewItem) -> None:
+    def _take(self, given: Any) -> bool:
+        """Encode one more item; tell whether the loop should have its turn."""
+        position = self._sums.passed
+        item = as_item(given, position)
+        row = encode_item(item, position, self._rules)
         self._sums.passed += 1
         if row.refusal is not None:
             self._sums.refused.count(row)
+        elif len(self._firsts) < SHAPES:
+            self._firsts.setdefault(shape_of(item.params, row.headers), row)
+        self._chunk.append(row)
+        self._slice_bytes += len(row.body)
+        return self._slice_bytes >= SLICE_BYTES or self._sums.passed % SLICE_ITEMS == 0
 
-    async def _stage(self, chunk: list[NewItem]) -> None:
+    async def _pause(self) -> None:
+        self._chunk_bytes += self._slice_bytes
+        self._slice_bytes = 0
+        if len(self._chunk) >= CHUNK_ITEMS or self._chunk_bytes >= CHUNK_BYTES:
+            await self._stage()
+        else:
+            await checkpoint()
+
+    async def _stage(self) -> None:
+        chunk, self._chunk, self._chunk_bytes = self._chunk, [], 0
         staged = await self._store.stage(self._lease, self.number, chunk, self._on_changed)
         self._sums.known += staged.known
         for clash in staged.clashes:
@@ -151,6 +156,12 @@ async def each(items: Any) -> AsyncIterator[Any]:
         async for item in items:
             yield item
         return
+    for item in _plain(items):
+        yield item
+
+
+def _plain(items: Any) -> Iterable[Any]:
+    """Return *items* where they are a plain iterable of items."""
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
         raise IntakeError(
             f"items must be an iterable of items, not {type(items).__name__}; for a file use "
@@ -165,15 +176,14 @@ async def each(items: Any) -> AsyncIterator[Any]:
             "items is a mapping; pass its pairs, as in runner.run(items.items()), or a list of "
             '{"custom_id": …, "params": …} dicts'
         )
-    for item in items:
-        yield item
+    return items
 
 
 def shape_of(params: Any, headers: str) -> tuple[object, ...]:
     """Return what makes requests alike: model, betas, tools, thinking."""
-    if not isinstance(params, Mapping):
+    if not isinstance(params, dict | Mapping):
         return ()
     thinking = params.get("thinking")
-    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    kind = thinking.get("type") if thinking and isinstance(thinking, Mapping) else None
     model = params.get("model")
     return (model if isinstance(model, str) else None, headers, bool(params.get("tools")), kind)

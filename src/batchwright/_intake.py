@@ -7,6 +7,7 @@ here, with the place in the item and the remedy, before it has waited a day for 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -27,7 +28,8 @@ CUSTOM_ID_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
 CUSTOM_ID_OF = ("run_id", "item id", "digest of the request")
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_CODE_LENGTH = 11
+#: Two letters of a code at a time.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _STEM_LENGTH = 52
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -45,6 +47,9 @@ _CALL_OPTIONS = {
     "extra_query": "the Batches API has no per-request query; drop it",
     "timeout": "a batch has no per-request timeout; drop it",
 }
+
+#: What no request holds as it is sent.
+_SPECIAL = frozenset({*_CALL_OPTIONS, "extra_body"})
 
 #: Levels of nesting that are looked into; no request of the API comes near.
 MAX_DEPTH = 100
@@ -79,10 +84,10 @@ def as_item(given: Any, position: int) -> Item:
     """
     if isinstance(given, Item):
         item = given
-    elif isinstance(given, Mapping):
-        item = _from_mapping(given, position)
     elif isinstance(given, tuple | list) and len(given) == 2:
         item = Item(given[0], given[1])
+    elif isinstance(given, Mapping):
+        item = _from_mapping(given, position)
     else:
         raise IntakeError(
             f"the item at position {position} is a {type(given).__name__}; an item is an "
@@ -198,15 +203,29 @@ def stem_of(item_id: str) -> str:
 
 def make_code(run_id: str, item_id: str, digest: bytes) -> str:
     """Return 11 base-62 characters (64 bits) of a hash of run id, item id and digest."""
-    run, item = run_id.encode(), item_id.encode()
+    item = item_id.encode()
     # Lengths stand before the parts, so that no two triples run together into the same bytes.
-    parts = len(run).to_bytes(4) + run + len(item).to_bytes(4) + item + digest
-    number = int.from_bytes(hashlib.blake2b(parts, digest_size=8).digest())
-    letters = []
-    for _ in range(_CODE_LENGTH):
-        number, rest = divmod(number, 62)
-        letters.append(_ALPHABET[rest])
-    return "".join(reversed(letters))
+    parts = _measured(run_id) + len(item).to_bytes(4) + item + digest
+    return _base62(int.from_bytes(hashlib.blake2b(parts, digest_size=8).digest()))
+
+
+@functools.lru_cache(maxsize=8)
+def _measured(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(4) + data
+
+
+def _base62(number: int) -> str:
+    """Return 64 bits as 11 letters; cut into halves first, since small integers divide fast."""
+    high, low = divmod(number, 62**6)
+    first, high = divmod(high, 62**4)
+    second, third = divmod(high, 62**2)
+    fourth, low = divmod(low, 62**4)
+    fifth, sixth = divmod(low, 62**2)
+    return (
+        f"{_ALPHABET[first]}{_PAIRS[second]}{_PAIRS[third]}"
+        f"{_PAIRS[fourth]}{_PAIRS[fifth]}{_PAIRS[sixth]}"
+    )
 
 
 # -- encoding ---------------------------------------------------------------------------------
@@ -330,19 +349,26 @@ def _encode_headers(headers: Mapping[str, str] | None) -> str:
 
 def _request_of(params: Any) -> Mapping[str, Any]:
     """Return the request body meant: `extra_body` of an SDK call is merged at its root."""
+    request = params if isinstance(params, dict) else _mapping_of(params)
+    return request if _SPECIAL.isdisjoint(request) else _merged(request)
+
+
+def _mapping_of(params: Any) -> Mapping[str, Any]:
     if isinstance(params, pydantic.BaseModel):
         params = _known_object(params)
     if not isinstance(params, Mapping):
         kind = type(params).__name__
         raise Refused(f"params is a {kind}; it must be a mapping such as a dict", kind="bad_params")
+    return params
+
+
+def _merged(params: Mapping[str, Any]) -> Mapping[str, Any]:
     for option, remedy in _CALL_OPTIONS.items():
         if option in params:
             raise Refused(
                 f"params.{option} is an option of an SDK call, not of a request: {remedy}",
                 kind="bad_params",
             )
-    if "extra_body" not in params:
-        return params
     extra = params["extra_body"]
     rest = {key: value for key, value in params.items() if key != "extra_body"}
     if extra is None:

@@ -12,10 +12,21 @@ from typing import Any
 
 from batchwright._faults import LineFault, classify_line
 from batchwright._json import dump_json, load_json
+from batchwright._records import record
 from batchwright.store import ItemState, Member, Settlement
 from batchwright.types import TRUNCATED_STOPS, ItemError, Tokens
 
 NEWLINE = b"\n"
+
+#: Named once: to look a member up in its enum takes long in some versions of Python.
+_SUCCEEDED = ItemState.SUCCEEDED
+#: Where an answer tells its tokens, in the order of the fields of `Tokens`.
+_USED = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
 
 
 class LineSplitter:
@@ -32,22 +43,21 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that *chunk* completes, without their ends; blank ones are dropped."""
-        *whole, rest = chunk.split(NEWLINE)
-        for piece in whole:
-            self._pieces.append(piece)
-            line = b"".join(self._pieces)
-            self._pieces.clear()
-            if line.strip():
+        first, *others = chunk.split(NEWLINE)
+        self._pieces.append(first)
+        if not others:
+            return
+        begun, self._pieces = self._pieces, [others.pop()]
+        for line in (b"".join(begun), *others):
+            if line and not line.isspace():
                 yield line
-        if rest:
-            self._pieces.append(rest)
 
     def rest(self) -> bytes:
         """Return what stood after the last line end: a last line without one, or a torn one."""
         return b"".join(self._pieces)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Line:
     """
     One result line, taken apart.
@@ -124,17 +134,7 @@ def tokens_of(message: Mapping[str, Any]) -> Tokens:
     usage = message.get("usage")
     if not isinstance(usage, dict):
         return Tokens()
-
-    def number(key: str) -> int:
-        value = usage.get(key)
-        return value if isinstance(value, int) else 0
-
-    return Tokens(
-        input=number("input_tokens"),
-        output=number("output_tokens"),
-        cache_write=number("cache_creation_input_tokens"),
-        cache_read=number("cache_read_input_tokens"),
-    )
+    return Tokens(*[n if isinstance(n, int) else 0 for n in map(usage.get, _USED)])
 
 
 def flag_of(message: Mapping[str, Any]) -> str:
@@ -188,7 +188,7 @@ def _answered(line: Line, member: Member, reading: Reading) -> Settlement:
     message = line.message or {}
     return Settlement(
         seq=member.seq,
-        state=ItemState.SUCCEEDED,
+        state=_SUCCEEDED,
         charge=reading.charge,
         org=reading.org,
         batch_id=reading.batch_id,

@@ -21,7 +21,7 @@ from batchwright._gateway import CREATE_TIMEOUT
 from batchwright._org import OrgLink
 from batchwright._pace import PARK_ABOVE, retry_wait
 from batchwright._shards import halves
-from batchwright._wire import COMMA, HEAD, TAIL, entry
+from batchwright._wire import HEAD, TAIL, entries
 from batchwright.events import CreateUnknown, ShardRefused, ShardSubmitted
 from batchwright.store import ItemState, Member, Rest, Settlement, Shard, ShardState
 from batchwright.types import ItemError
@@ -285,8 +285,7 @@ async def upload(ctx: RunContext, shard: Shard, intended_at: float) -> AsyncIter
     first, after = True, -1
     while page := await ctx.store.read_bodies(ctx.run_id, shard.number, after, PAGE_BYTES):
         await ctx.stay_owner()
-        piece = COMMA.join(entry(body.custom_id, body.body) for body in page)
-        yield piece if first else COMMA + piece
+        yield entries(((body.custom_id, body.body) for body in page), first=first)
         first, after = False, page[-1].seq
     await ctx.stay_owner()
     if clock().awake() - intended_at > CREATE_TIMEOUT:

@@ -6,6 +6,8 @@ The body is assembled from stored bytes, so what is measured, hashed and sent ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 HEAD = b'{"requests":['
 TAIL = b"]}"
 COMMA = b","
@@ -30,6 +32,9 @@ def body_size(count: int, entries: int) -> int:
     return ENVELOPE + entries + max(count - 1, 0) * len(COMMA)
 
 
-def entry(custom_id: str, params: bytes) -> bytes:
-    """Return one entry of the `requests` array."""
-    return b"".join((_ID, custom_id.encode("ascii"), _PARAMS, params, _END))
+def entries(pairs: Iterable[tuple[str, bytes]], *, first: bool = True) -> bytes:
+    """Return entries of the `requests` array, after a comma where they are not the *first*."""
+    parts: list[bytes] = []
+    for custom_id, params in pairs:
+        parts += (COMMA, _ID, custom_id.encode("ascii"), _PARAMS, params, _END)
+    return b"".join(parts[1:] if first else parts)

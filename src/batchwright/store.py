@@ -26,6 +26,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from batchwright._records import record
 from batchwright.types import ItemError, Outcome, Spans, Tokens, Via
 
 
@@ -103,7 +104,7 @@ class Lease:
     worker: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NewItem:
     """
     One encoded item on its way into the store.
@@ -175,7 +176,7 @@ class Group:
     again: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pending:
     """One waiting item, as the packing sees it. `size`: bytes of its entry on the wire."""
 
@@ -269,7 +270,7 @@ class Rest:
     charge: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Member:
     """
     One item that was sent in a shard.
@@ -295,7 +296,7 @@ class Found:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Body:
     """One item's bytes for the upload."""
 
@@ -304,7 +305,7 @@ class Body:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settlement:
     """
     What one result line (or one direct answer) says of one item.

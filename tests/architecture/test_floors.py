@@ -9,7 +9,7 @@ import pytest
 
 #: A file (or folder) imports from its own floor or from lower ones, never upward.
 FLOORS: dict[int, str] = {
-    1: "_clock _json _wire types events config errors store shared",
+    1: "_clock _json _records _wire types events config errors store shared",
     2: (
         "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
         "_export _rows status _terms _deadline _projection _prices _refusals"

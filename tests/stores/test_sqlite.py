@@ -331,7 +331,7 @@ async def test_full(store, pages):
     desk = await desk_on(store)
     await desk.fill(40)
     await full_after(store, pages)
-    raw = b'"' + b"x" * 6_000 + b'"'
+    raw = b'"' + b"x" * 20_000 + b'"'
 
     async def work():
         for number in range(40):

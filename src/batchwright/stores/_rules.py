@@ -46,6 +46,9 @@ _STATUS: Final[Mapping[ItemState, Status]] = {
     ItemState.QUARANTINED: "quarantined",
     ItemState.REJECTED: "rejected",
 }
+#: Named once: to look a member up in its enum takes long in some versions of Python.
+_SUCCEEDED: Final = ItemState.SUCCEEDED
+_BORN: Final = (ItemState.PENDING, None)
 _OPEN: Final = (ItemState.PENDING, ItemState.IN_FLIGHT)
 
 
@@ -143,7 +146,7 @@ def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tall
 
 def end_of(said: Settlement) -> tuple[ItemState, str | None, str]:
     """Return state, reason and flag of an item to which *said* is applied."""
-    if said.state is ItemState.SUCCEEDED:
+    if said.state is _SUCCEEDED:
         return said.state, None, said.flag
     return said.state, said.reason, ""
 
@@ -181,10 +184,20 @@ def is_replaced(stored: bytes, passed: NewItem, on_changed: OnChanged) -> bool:
     return stored == b"" or (on_changed == "rerun" and is_changed(stored, passed))
 
 
+def count_births(rows: Sequence[NewItem]) -> Tally:
+    """Count items that are new to a run."""
+    tally = Tally()
+    for (state, reason), count in Counter(map(birth, rows)).items():
+        tally.item(state, reason, "", count)
+    for model, count in Counter(row.model for row in rows).items():
+        tally.model(model, count)
+    return tally
+
+
 def birth(row: NewItem) -> tuple[ItemState, str | None]:
     """Return state and reason with which an item begins."""
     if row.refusal is None:
-        return ItemState.PENDING, None
+        return _BORN
     return ItemState.QUARANTINED, row.reason
 
 

@@ -27,9 +27,9 @@ T = TypeVar("T")
 _CACHE: Final = 64 * 1024
 #: Bytes of a page. Requests are some kilobytes each: at SQLite's default of 4,096 a page is often
 #: half empty, and twice as many are written.
-_PAGE: Final = 8_192
+_PAGE: Final = 16_384
 #: Pages of write-ahead log after which it is written back; 16 MB halve the fsyncs of an intake.
-_CHECKPOINT: Final = 2_000
+_CHECKPOINT: Final = 1_000
 #: Bytes of write-ahead log kept on disk when a burst is over.
 _LOG_LIMIT: Final = 64_000_000
 #: Most parameters in one statement; old builds of SQLite take 999.

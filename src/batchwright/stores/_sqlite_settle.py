@@ -5,6 +5,7 @@ SQLite: what became of items.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from batchwright.store import ItemState, Lease, Settled, Settlement
@@ -12,6 +13,7 @@ from batchwright.stores import _rules
 from batchwright.stores._rules import Facts, Standing
 from batchwright.stores._sqlite_counts import write_counts
 from batchwright.stores._sqlite_db import MAX_PARAMS, Db, RunRow, fence, slices
+from batchwright.stores._sqlite_read import STATES
 from batchwright.stores._tally import Tally
 
 _LOAD: Final = (
@@ -44,9 +46,12 @@ def _settle_travelling(
 
     Nearly all do, and nothing has to be read of them: whatever is said of such an item is applied.
     """
-    ends = [said for said in settlements if said.state is not ItemState.PENDING]
+    pending = ItemState.PENDING
+    ends = [said for said in settlements if said.state is not pending]
     if number is None or not ends or len({s.seq for s in settlements}) < len(settlements):
         return settlements
+    # In the order of the table: results come in any, and each page is then visited once.
+    ends.sort(key=attrgetter("seq"))
     # Words get their numbers before the savepoint: what is rolled back would take them along.
     rows = [(*_end(db, said), run.low + said.seq, number) for said in ends]
     answers = [(run.low + said.seq, *_answer(db, said)) for said in ends]
@@ -54,15 +59,16 @@ def _settle_travelling(
         return settlements
     _write_answers(db, answers)
     _rules.count_ends(ends, tally)
-    return [said for said in settlements if said.state is ItemState.PENDING]
+    return [said for said in settlements if said.state is pending]
 
 
 def _move_all(db: Db, rows: Sequence[tuple[Any, ...]]) -> bool:
     """End all these items, or none where one of them does not travel in the shard any more."""
     db.conn.execute("SAVEPOINT travelling")
     moved = db.conn.executemany(
-        "UPDATE items SET state = ?, reason = ?, flag = ?, attempts = attempts + ?, "
-        "used = used + ? WHERE key = ? AND state = 1 AND shard = ?",
+        # Zeros for nulls, as where items are staged.
+        "UPDATE items SET state = ?, reason = NULLIF(?, 0), flag = NULLIF(?, 0), "
+        "attempts = attempts + ?, used = used + ? WHERE key = ? AND state = 1 AND shard = ?",
         rows,
     ).rowcount
     if moved != len(rows):
@@ -73,7 +79,8 @@ def _move_all(db: Db, rows: Sequence[tuple[Any, ...]]) -> bool:
 
 def _end(db: Db, said: Settlement) -> tuple[Any, ...]:
     state, reason, flag = _rules.end_of(said)
-    return (state, db.word(reason), db.word(flag or None), said.charge, said.charge)
+    flagged = (db.word(flag) if flag else None) or 0
+    return (int(state), db.word(reason) or 0, flagged, said.charge, said.charge)
 
 
 def _settle_each(
@@ -124,7 +131,7 @@ def _load(db: Db, run: RunRow, settlements: Sequence[Settlement]) -> dict[int, S
 def _standing(db: Db, row: Sequence[Any]) -> Standing:
     state, reason, flag, shard, attempts, used, via, batch = row
     return Standing(
-        state=ItemState(state),
+        state=STATES[state],
         reason=db.text(reason),
         flag=db.text(flag) or "",
         shard=shard,
@@ -152,7 +159,7 @@ def _store(db: Db, changed: Mapping[int, Standing]) -> None:
 def _write_answers(db: Db, rows: Sequence[tuple[Any, ...]]) -> None:
     db.conn.executemany(
         "INSERT OR REPLACE INTO answers (key, via, org, batch, error, raw) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, NULLIF(?, 0), ?)",
         rows,
     )
 
@@ -164,4 +171,4 @@ def _state(db: Db, item: Standing) -> tuple[Any, ...]:
 
 def _answer(db: Db, facts: Facts | Settlement) -> tuple[Any, ...]:
     words = (db.word(facts.via), db.word(facts.org), db.word(facts.batch_id))
-    return (*words, _rules.dump_error(facts.error), facts.raw)
+    return (*words, _rules.dump_error(facts.error) or 0, facts.raw)
