@@ -114,7 +114,7 @@ async def test_nobody_listens():
     said = await opening(f"postgresql://me:secret@127.0.0.1:{port}/db?outage=3600")
 
     assert "refused" in said
-    assert "Is it running there" in said
+    assert "Is the server running on that host" in said
     assert "secret" not in said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import uvloop
 from tests.support import FAST, items
 
@@ -11,13 +12,21 @@ from batchwright import BatchRunner, RunResult
 from batchwright.simulator import Simulator
 
 
-def test_a_run_on_a_uvloop_loop(tmp_path, monkeypatch):
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request, tmp_path):
+    """A store that works on a thread of its own."""
+    if request.param == "sqlite":
+        return tmp_path / "u.db"
+    return request.getfixturevalue("postgres_url")
+
+
+def test_a_run_on_a_uvloop_loop(store, monkeypatch):
     """It does not matter which event loop it is, and one runner serves one loop after another."""
     asked = items(30)
     with Simulator(speed=6_000.0) as sim:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", sim.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", sim.api_key)
-        runner = BatchRunner(store=tmp_path / "u.db", polling=FAST)
+        runner = BatchRunner(store=store, polling=FAST)
 
         async def go() -> RunResult:
             return await runner.run(asked)

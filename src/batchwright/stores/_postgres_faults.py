@@ -59,7 +59,6 @@ _CONNECT_HINTS: Final = (
         r"resolve host|translate host|Name or service not known|nodename nor servname",
         "Look at the host's name.",
     ),
-    (r"refused|socket .* No such file", "Is it running there, and listening on that port?"),
     (r"timeout|timed out", "Is the address right, and is nothing in between that drops packets?"),
     (r"SSL|certificate", "Look at sslmode and the certificates."),
 )
@@ -95,7 +94,8 @@ def unreachable(error: psycopg.Error, target: Target) -> StoreError:
     said = message(error)
     hints = (hint for pattern, hint in _CONNECT_HINTS if re.search(pattern, said, re.IGNORECASE))
     hint = next(hints, "")
-    return StoreError(f"the store {target.name} cannot be reached: {said}. {hint}".rstrip())
+    end = "" if said.endswith("?") else "."
+    return StoreError(f"the store {target.name} cannot be reached: {said}{end} {hint}".rstrip())
 
 
 def translate(error: psycopg.Error, target: Target) -> StoreError:
