@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         run,
     )
     from batchwright.config import (
+        Gathering,
         Org,
         Polling,
         RetryBudget,
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from batchwright.dataframes import (
         items_from_dataframe,
         to_dataframe,
+    )
+    from batchwright.drop_in import (
+        AsyncAnthropic,
     )
     from batchwright.errors import (
         BatchwrightError,
@@ -121,6 +125,7 @@ _HOMES = {
     "batchwright._deadline": ("Deadline",),
     "batchwright.blocking": ("run",),
     "batchwright.config": (
+        "Gathering",
         "Org",
         "Polling",
         "RetryBudget",
@@ -131,6 +136,7 @@ _HOMES = {
         "items_from_dataframe",
         "to_dataframe",
     ),
+    "batchwright.drop_in": ("AsyncAnthropic",),
     "batchwright.errors": (
         "BatchwrightError",
         "CanaryFailed",
@@ -210,6 +216,7 @@ __all__ = [
     "AdaptivePolicy",
     "Anomaly",
     "AnsweredFromCache",
+    "AsyncAnthropic",
     "BatchCanceled",
     "BatchEnded",
     "BatchHarvested",
@@ -230,6 +237,7 @@ __all__ = [
     "DispatchPolicy",
     "DuplicateItem",
     "Event",
+    "Gathering",
     "IncompleteRun",
     "IntakeError",
     "IntakeProgressed",

@@ -69,6 +69,10 @@ class RunContext:
     retry_rejected: bool = False
     #: Final outcomes are handed over here as soon as they are durable, for `stream`.
     deliver: Callable[[Sequence[Outcome]], Awaitable[None]] | None = None
+    #: What an outcome must be to be handed over: it is never another one later, but for UNRESOLVED.
+    tells: frozenset[ItemState] = FINAL
+    #: Takes in what has come while the wave is under way; returns how many items wait by headers.
+    join: Callable[[], Awaitable[Mapping[str, int]]] | None = None
     #: Told how many items of a shard wait for another try.
     on_retry: Callable[[Shard, int], None] | None = None
     #: Where several processes work on the run: reads what is open of it, whoever carries it.
@@ -183,16 +187,16 @@ class RunContext:
         """Let the conductor look again."""
         self.changed.set()
 
-    def halt(self, org: OrgLink, reason: str, message: str) -> None:
-        """Stop an org for this wave, once, and say so."""
-        if org.halt(reason, message):
+    def halt(self, org: OrgLink, reason: str, message: str, kind: str | None = None) -> None:
+        """Stop an org for this wave, once, and say so; *kind* is the API's error type."""
+        if org.halt(reason, message, kind):
             self.emit(OrgPaused(run_id=self.run_id, org=org.label, reason=message))
         self.wake()
 
-    def forbid_batches(self, org: OrgLink, message: str) -> None:
+    def forbid_batches(self, org: OrgLink, message: str, kind: str | None = None) -> None:
         """Note that an account may not make batches: that stops it, unless it may ask directly."""
         if not self.may_switch:
-            self.halt(org, "account", message)
+            self.halt(org, "account", message, kind)
             return
         if not org.no_batches:
             org.no_batches = True
@@ -245,7 +249,7 @@ class RunContext:
                 [
                     outcome_of(members[said.seq], said)
                     for said, what in zip(settlements, settled, strict=True)
-                    if what == "applied" and said.state in FINAL
+                    if what == "applied" and said.state in self.tells
                 ]
             )
         return settled

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+_TYPE_OF_STATUS = {401: "authentication_error", 402: "billing_error", 403: "permission_error"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -44,6 +46,13 @@ class Failure:
     def envelope(self) -> bool:
         """Whether the API itself answered, in its own error shape."""
         return self.type is not None
+
+    @property
+    def kind(self) -> str | None:
+        """The API's error type, or the one that goes with what a proxy or the client said."""
+        if self.type is not None or self.status is None:
+            return "authentication_error" if self.refused_unsent else self.type
+        return _TYPE_OF_STATUS.get(self.status)
 
     def _head(self) -> str:
         if self.status is not None:

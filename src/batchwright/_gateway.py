@@ -27,6 +27,7 @@ from anthropic.types import Message
 from batchwright._api import CallFailed, Chunks, Reply
 from batchwright._express import Express
 from batchwright._faults import Failure
+from batchwright._intercept import Interceptor
 from batchwright._json import dump_json, load_json
 from batchwright._replies import failure_of_status, failure_of_transport, head_of, reply_of
 from batchwright.errors import ConfigurationError
@@ -125,6 +126,11 @@ class SdkGateway:
             raise ConfigurationError(
                 f"the client must be an anthropic.AsyncAnthropic, not {kind}; batchwright is "
                 "asynchronous, and Bedrock, Vertex and Foundry clients have no Message Batches"
+            )
+        if any(isinstance(one, Interceptor) for one in client.middleware):
+            raise ConfigurationError(
+                "the client is batchwright's own AsyncAnthropic, whose calls come here already; "
+                "give its client.direct, or an anthropic.AsyncAnthropic"
             )
         self._moved = _moved(client)
         home = client if self._moved is None else client.copy(http_client=self._moved)

@@ -173,7 +173,7 @@ class Harvest:
         fault = classify(failed.failure)
         if fault is Fault.ACCOUNT:
             self._org.shut = True
-            self._ctx.halt(self._org, "account", self._why)
+            self._ctx.halt(self._org, "account", self._why, failed.failure.kind)
             return Got.ACCOUNT
         return Got.NOTHING if fault is Fault.NOT_FOUND else Got.BROKEN
 
@@ -225,7 +225,8 @@ class Harvest:
         for settlement in settlements:
             if settlement.reason == "account" and settlement.error is not None:
                 error = settlement.error
-                self._ctx.halt(self._org, "account", f"{error.type}: {error.message}")
+                why = f"{error.type}: {error.message}"
+                self._ctx.halt(self._org, "account", why, error.type)
                 return
 
     def _read_line(self, data: bytes) -> Settlement | None:

@@ -35,10 +35,18 @@ _REPEATABLE = frozenset({Fault.MOMENT, Fault.BUSY})
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why an org sends nothing more in this wave. `reason`: `account` or `interrupted`."""
+    """
+    Why an org sends nothing more in this wave.
+
+    Attributes:
+        reason: `account` or `interrupted`.
+        message: What was said.
+        kind: The API's error type, where it gave one.
+    """
 
     reason: str
     message: str
+    kind: str | None = None
 
 
 class OrgStopped(Exception):
@@ -88,11 +96,11 @@ class OrgLink:
         """Return the time on this org's server."""
         return self.time.at(clock().awake(), clock().now())
 
-    def halt(self, reason: str, message: str) -> bool:
+    def halt(self, reason: str, message: str, kind: str | None = None) -> bool:
         """Stop sending through this org in this wave; return whether that is news."""
         if self.stop is not None:
             return False
-        self.stop = Stop(reason, message)
+        self.stop = Stop(reason, message, kind)
         self.gate.open()
         return True
 

@@ -216,7 +216,7 @@ class Watch:
         self._asked_wait = failure.retry_after or 0.0
         if fault is Fault.ACCOUNT:
             self._org.shut = True
-            self._ctx.halt(self._org, "account", str(failure))
+            self._ctx.halt(self._org, "account", str(failure), failure.kind)
             return End.STOPPED
         if fault is Fault.NOT_FOUND:
             if is_foreign(self.shard, self._org):

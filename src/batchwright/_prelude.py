@@ -126,7 +126,7 @@ async def greet(ctx: RunContext, org: OrgLink) -> None:
         fault = classify(failed.failure)
         if fault is Fault.ACCOUNT:
             org.shut = True
-            ctx.halt(org, "account", str(failed.failure))
+            ctx.halt(org, "account", str(failed.failure), failed.failure.kind)
         elif fault is Fault.MOMENT and not failed.failure.sent:
             ctx.halt(org, "interrupted", f"{org.gateway.base_url}: {failed.failure}")
 

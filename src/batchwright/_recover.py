@@ -126,7 +126,7 @@ class Recovery:
     def _fail(self, org: OrgLink, failed: CallFailed) -> None:
         if classify(failed.failure) is Fault.ACCOUNT:
             org.shut = True
-            self._ctx.halt(org, "account", str(failed.failure))
+            self._ctx.halt(org, "account", str(failed.failure), failed.failure.kind)
 
     # -- one batch ----------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from batchwright._faults import Failure
 from batchwright._json import load_json
 from batchwright._pace import parse_retry_after
 
-_STATUS_OF_TYPE = {
+#: The status that goes with an error type of the API.
+STATUS_OF_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -64,7 +65,7 @@ def _failure_of_body(call: str, status: int, data: dict[str, Any], head: Reply) 
     inner: dict[str, Any] = error if isinstance(error, dict) else {}
     kind = str(inner.get("type") or "api_error")
     # A create answered in a shape nobody documents stays what it is: unknown.
-    meant = status if call == "create" else _STATUS_OF_TYPE.get(kind, 500)
+    meant = status if call == "create" else STATUS_OF_TYPE.get(kind, 500)
     return Failure(
         call=call,
         status=meant,

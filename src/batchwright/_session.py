@@ -18,6 +18,7 @@ from batchwright._cache import unproven
 from batchwright._canary import settle_answers, try_shapes
 from batchwright._carry import is_doubtful
 from batchwright._clock import clock
+from batchwright._feed import Feed
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
 from batchwright._job import Job, only
@@ -195,6 +196,12 @@ class Session:
                 if row.outcome.status == "unresolved":
                     await deliver([told(row, reason)])
 
+    async def feed(self, feed: Feed) -> None:
+        """Carry the calls of *feed*, wave after wave, until none of them waits."""
+        async with self._owned() as lease:
+            while feed.is_wanted():
+                await self._wave(lease, self._job(), feed=feed)
+
     async def wish(self, name: str) -> None:
         """Leave a wish for whoever owns the run, this process or another one."""
         await self._known()
@@ -328,10 +335,13 @@ class Session:
         resubmit: frozenset[str] = frozenset(),
         cancel: bool = False,
         deliver: Deliver | None = None,
+        feed: Feed | None = None,
     ) -> _Done:
         began = clock().monotonic()
         ctx = job.context(lease, deliver)
-        await job.prepare(ctx, cache=not cancel)
+        await job.prepare(ctx, cache=not cancel and feed is None)
+        if feed is not None:
+            await feed.open(ctx)
         groups = await self._store.start_wave(lease, resubmit)
         if cancel:
             await cancel_waiting(ctx)
@@ -353,6 +363,8 @@ class Session:
         if cancel:
             # What came back meanwhile, to be tried again, is not: the run has ended.
             await cancel_waiting(ctx)
+        if feed is not None:
+            await feed.close(end.stops)
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
         await job.tell_finished(clock().monotonic() - began)
         return _Done(stopped, passed)

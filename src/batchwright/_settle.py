@@ -102,7 +102,7 @@ class Settling:
         except CallFailed as failed:
             if classify(failed.failure) is Fault.ACCOUNT:
                 self._org.shut = True
-                self._ctx.halt(self._org, "account", str(failed.failure))
+                self._ctx.halt(self._org, "account", str(failed.failure), failed.failure.kind)
             return None
         # The same moment, with what the lines proved.
         return assess(doubt, replace(self._listed, **self._proofs()))

@@ -150,9 +150,9 @@ class Submission:
             await self._isolate(failure)
         else:
             if failure.status == 403:
-                self._ctx.forbid_batches(self._org, str(failure))
+                self._ctx.forbid_batches(self._org, str(failure), failure.kind)
             else:
-                self._ctx.halt(self._org, "account", str(failure))
+                self._ctx.halt(self._org, "account", str(failure), failure.kind)
             self._tell(failure, "the org is paused, its items wait")
             await self._give_back("account", "account", failure)
 

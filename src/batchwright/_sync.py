@@ -277,7 +277,7 @@ class SyncPool:
     def _final(self, member: Member, failure: Failure, fault: Fault) -> Settlement:
         """Return what a call that is not worth repeating means for its item."""
         if fault is Fault.ACCOUNT or (fault is Fault.NOT_FOUND and not failure.envelope):
-            self._ctx.halt(self._org, "account", str(failure))
+            self._ctx.halt(self._org, "account", str(failure), failure.kind)
             return self._failed(member, failure, ItemState.PENDING, "account", charge=0)
         reason = "too_large" if fault is Fault.TOO_LARGE else failure.type
         return self._failed(

@@ -134,6 +134,7 @@ class Wave:
         while True:
             self._ctx.changed = anyio.Event()
             await self._crew.refresh()
+            await self._take_in()
             await self._tell_progress()
             while await self._send_next():
                 pass
@@ -142,6 +143,12 @@ class Wave:
                 return
             with anyio.move_on_after(self._patience()):
                 await self._ctx.changed.wait()
+
+    async def _take_in(self) -> None:
+        """Let what has come meanwhile wait with the others."""
+        if self._ctx.join is not None:
+            for headers, count in (await self._ctx.join()).items():
+                self._backlog.give_back(headers, count)
 
     def _can_send(self) -> bool:
         """Tell whether something waits that may still leave in this wave."""

@@ -87,6 +87,27 @@ class Polling:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathering:
+    """
+    When calls that were gathered leave together; see `AsyncAnthropic`.
+
+    Attributes:
+        size: So many calls leave at once.
+        quiet: Seconds without a further call after which the others leave.
+        longest: Seconds after which the first call leaves, whatever comes.
+    """
+
+    size: int = 8_000
+    quiet: float = 5.0
+    longest: float = 60.0
+
+    def __post_init__(self) -> None:
+        _whole("gather size", self.size, 1, API_MAX_REQUESTS)
+        _positive("gather quiet", self.quiet, zero=True)
+        _positive("gather longest", self.longest, zero=True)
+
+
+@dataclass(frozen=True, slots=True)
 class RetryBudget:
     """
     How often things are tried.

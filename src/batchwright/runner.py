@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from batchwright._canary import ABOVE
 from batchwright._clients import Clients
+from batchwright._feed import Feed
 from batchwright._ingest import Items
 from batchwright._judge import Validate, make_judge
 from batchwright._options import Options, check_choices, check_run_id
@@ -374,6 +375,11 @@ class BatchRunner:
                 await session.stream(items, deliver)
 
         return OutcomeStream(drive)
+
+    async def _feed(self, feed: Feed, run_id: str) -> None:
+        """Carry calls as they come; see `_feed`."""
+        async with self._session(run_id) as session:
+            await session.feed(feed)
 
     async def report(self, run_id: str = DEFAULT_RUN) -> RunReport:
         """
