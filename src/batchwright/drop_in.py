@@ -25,6 +25,7 @@ from batchwright.types import Outcome
 if TYPE_CHECKING:
     from typing import Self
 
+    import anthropic
     from anthropic import AsyncAnthropic as _Face
 else:
     _Face = object
@@ -87,7 +88,8 @@ class AsyncAnthropic(_Face):
             ConfigurationError: An option is wrong, or another client of this process works on the
                 run with another account or other options.
         """
-        self.direct = make_client(sdk)
+        #: The SDK's own client, for calls that must be answered now.
+        self.direct: anthropic.AsyncAnthropic = make_client(sdk)
         options = HubOptions(
             account=account_of(self.direct),
             api_version=str(self.direct.default_headers.get("anthropic-version")),
@@ -151,7 +153,9 @@ class AsyncAnthropic(_Face):
         made._sdk = gathering_client(direct, made._ask)
         return made
 
-    with_options = copy
+    def with_options(self, **options: Any) -> AsyncAnthropic:
+        """Return what `copy` returns."""
+        return self.copy(**options)
 
     # -- life ---------------------------------------------------------------------------------
 

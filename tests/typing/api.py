@@ -21,6 +21,7 @@ from batchwright import (
     AdaptivePolicy,
     Anomaly,
     AnsweredFromCache,
+    AsyncAnthropic,
     BatchCanceled,
     BatchEnded,
     BatchHarvested,
@@ -41,6 +42,7 @@ from batchwright import (
     DispatchPolicy,
     DuplicateItem,
     Event,
+    Gathering,
     IncompleteRun,
     IntakeError,
     IntakeProgressed,
@@ -198,6 +200,22 @@ def every_option(client: anthropic.AsyncAnthropic, store: CheckpointStore) -> li
 
 
 # -- calls ----------------------------------------------------------------------------------------
+
+
+async def the_sdks_client(store: CheckpointStore) -> anthropic.AsyncAnthropic:
+    """The client whose calls gather is the SDK's to a type checker too."""
+    options = Gathering(size=100, quiet=1.0, longest=10.0)
+    async with AsyncAnthropic(store=store, run_id="a", gathering=options, api_key="k") as client:
+        message = await client.messages.create(
+            model="claude-haiku-4-5",
+            max_tokens=9,
+            messages=[{"role": "user", "content": "hi"}],
+        )
+        assert_type(message, Message)
+        assert_type(client.direct, anthropic.AsyncAnthropic)
+        assert_type(client.with_options(timeout=3.0), AsyncAnthropic)
+        await client.close()
+    return client
 
 
 async def every_call(runner: BatchRunner) -> None:
