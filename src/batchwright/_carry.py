@@ -22,11 +22,19 @@ from batchwright._pace import backoff
 from batchwright._poll import End, Watch
 from batchwright._settle import CHUNK, Settling
 from batchwright._submit import Submission
-from batchwright.errors import BatchwrightError, StoreError
+from batchwright.errors import BatchwrightError, ConfigurationError, StoreError
 from batchwright.events import ShardFailed, ShardHeld
 from batchwright.shared import UNSURE
 from batchwright.status import RETENTION
-from batchwright.store import ItemState, Rest, Settlement, Shard, ShardState
+from batchwright.store import (
+    CheckpointStore,
+    ItemState,
+    Lease,
+    Rest,
+    Settlement,
+    Shard,
+    ShardState,
+)
 from batchwright.types import ItemError
 
 #: Most results read at once: each holds a connection and a chunk of lines.
@@ -39,6 +47,32 @@ def is_doubtful(shard: Shard) -> bool:
     """Tell whether the server may have a batch of this shard that we have no id of."""
     held = shard.state is ShardState.HELD and shard.reason == "ambiguous"
     return shard.batch_id is None and (shard.state is ShardState.SENDING or held)
+
+
+async def adopt_by_hand(store: CheckpointStore, lease: Lease, batch_id: str, number: int) -> None:
+    """
+    Take a person's word for the batch that a lost create made; its lines must prove it.
+
+    Raises:
+        ConfigurationError: There is no such sub-batch, or it is not in doubt.
+    """
+    shards = {shard.number: shard for shard in await store.read_shards(lease.run_id)}
+    shard = shards.get(number)
+    if shard is None or not is_doubtful(shard):
+        doubtful = [str(n) for n, shard in shards.items() if is_doubtful(shard)]
+        raise ConfigurationError(
+            f"sub-batch {number} of run {lease.run_id!r} is not in doubt, so no batch can be "
+            f"adopted for it; in doubt are: {', '.join(doubtful) or 'none'}"
+        )
+    await store.move_shard(
+        lease,
+        number,
+        expect=frozenset({shard.state}),
+        to=ShardState.LIVE,
+        reason=None,
+        batch_id=batch_id,
+        facts={"adopted": True},
+    )
 
 
 def came_back(shard: Shard) -> bool:

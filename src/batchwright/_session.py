@@ -16,7 +16,6 @@ from batchwright._api import Gateway
 from batchwright._backlog import Backlog
 from batchwright._cache import unproven
 from batchwright._canary import settle_answers, try_shapes
-from batchwright._carry import is_doubtful
 from batchwright._clock import clock
 from batchwright._feed import Feed
 from batchwright._ingest import Ingest, Items
@@ -49,7 +48,6 @@ from batchwright.store import (
     Lease,
     RunInfo,
     Settlement,
-    ShardState,
 )
 from batchwright.stream import Deliver
 from batchwright.types import Outcome
@@ -117,7 +115,7 @@ class Session:
         async with self._owned() as lease:
             job = self._job()
             for batch_id, number in (adopt or {}).items():
-                await self._adopt(lease, batch_id, number)
+                await adopt_by_hand(self._store, lease, batch_id, number)
             done = await self._wave(lease, job, resubmit=resubmit, cancel=cancel)
             return await self._result(done, collect=collect)
 
@@ -143,26 +141,6 @@ class Session:
             told = [(stop.reason, stop.message) for stop in stops]
             told += [(NOT_RECOVERED, text) for text in recovery.left]
             return await self._result(_Done(tuple(told), ingest), collect=collect)
-
-    async def _adopt(self, lease: Lease, batch_id: str, number: int) -> None:
-        """Take a person's word for the batch a lost create made; its lines must prove it."""
-        shards = {shard.number: shard for shard in await self._store.read_shards(self._run_id)}
-        shard = shards.get(number)
-        if shard is None or not is_doubtful(shard):
-            doubtful = [str(n) for n, shard in shards.items() if is_doubtful(shard)]
-            raise ConfigurationError(
-                f"sub-batch {number} of run {self._run_id!r} is not in doubt, so no batch can be "
-                f"adopted for it; in doubt are: {', '.join(doubtful) or 'none'}"
-            )
-        await self._store.move_shard(
-            lease,
-            number,
-            expect=frozenset({shard.state}),
-            to=ShardState.LIVE,
-            reason=None,
-            batch_id=batch_id,
-            facts={"adopted": True},
-        )
 
     async def request_cancel(self, timeout: float) -> CancelsRequested:  # noqa: ASYNC109
         """Ask the server to cancel every live batch, and return without waiting for the ends."""
