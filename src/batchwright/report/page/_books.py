@@ -10,7 +10,7 @@ from batchwright.report.model import RunReport
 from batchwright.report.page import _charts as charts
 from batchwright.report.page import _words as words
 from batchwright.report.page._html import Child, Markup, el
-from batchwright.report.page._parts import section, table
+from batchwright.report.page._parts import TABLE_ROWS, first_of, section, table
 
 _PATHS: Final = {"batch": "batches", "sync": "direct calls", "cache": "earlier runs"}
 
@@ -122,7 +122,8 @@ def _put_back(report: RunReport) -> Markup:
 def _anomalies(report: RunReport) -> Markup:
     rows = (
         (f"#{one.shard}", one.kind, words.number(one.count), ", ".join(one.examples))
-        for one in report.anomalies
+        for one in report.anomalies[:TABLE_ROWS]
     )
     heads = ("Sub-batch", "Kind", "Count", "Examples")
-    return table("What was odd about results", heads, rows, "0010")
+    caption = "What was odd about results" + first_of(len(report.anomalies))
+    return table(caption, heads, rows, "0010")

@@ -5,7 +5,6 @@ How a run went over time, and the switch in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from batchwright.report.model import BatchReport, ProjectionReport, RunReport, SwitchReport
 from batchwright.report.page import _charts as charts
@@ -13,10 +12,15 @@ from batchwright.report.page import _words as words
 from batchwright.report.page._axis import Axis
 from batchwright.report.page._html import Child, Markup, el, join
 from batchwright.report.page._lanes import DRAWN, Lane, kind_of, kinds_in, lanes_of, note_of
-from batchwright.report.page._parts import command, facts, section, table, time
-
-#: Rows of the table of sub-batches.
-TABLE_ROWS: Final = 500
+from batchwright.report.page._parts import (
+    TABLE_ROWS,
+    command,
+    facts,
+    first_of,
+    section,
+    table,
+    time,
+)
 
 
 def over_time(report: RunReport, axis: Axis) -> Markup:
@@ -84,10 +88,8 @@ def _left_out(report: RunReport) -> Markup | None:
 
 def _batch_table(report: RunReport) -> Markup:
     heads = ("Sub-batch", "Org", "Batch", "Items", "Sent", "Took", "Looks", "What became of it")
-    left = len(report.batches) - TABLE_ROWS
-    more = f" (the first {TABLE_ROWS:,} of {len(report.batches):,})" if left > 0 else ""
     rows = (_batch_row(batch) for batch in report.batches[:TABLE_ROWS])
-    return table(f"Sub-batches{more}", heads, rows, "00010110")
+    return table("Sub-batches" + first_of(len(report.batches)), heads, rows, "00010110")
 
 
 def _batch_row(batch: BatchReport) -> Sequence[Child]:

@@ -7,10 +7,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from batchwright.report.model import RunReport
 from batchwright.report.page import _words as words
 from batchwright.report.page._html import Child, Markup, el
+
+#: Rows of a table that may be long.
+TABLE_ROWS: Final = 500
 
 
 def section(name: str, title: str, *children: Child) -> Markup:
@@ -38,6 +42,11 @@ def _cells(row: Sequence[Child], shades: Sequence[str | None]) -> list[Markup]:
     first, *others = zip(row, shades, strict=True)
     heading = el("th", first[0], scope="row", class_=first[1])
     return [heading, *(el("td", child, class_=shade) for child, shade in others)]
+
+
+def first_of(count: int) -> str:
+    """Return what to add to the caption of a table that shows at most `TABLE_ROWS` of so many."""
+    return f" (the first {TABLE_ROWS:,} of {count:,})" if count > TABLE_ROWS else ""
 
 
 def facts(rows: Sequence[tuple[str, Child]]) -> Markup:
