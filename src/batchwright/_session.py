@@ -16,6 +16,7 @@ from batchwright._api import Gateway
 from batchwright._backlog import Backlog
 from batchwright._cache import unproven
 from batchwright._canary import settle_answers, try_shapes
+from batchwright._carry import adopt_by_hand
 from batchwright._clock import clock
 from batchwright._feed import Feed
 from batchwright._ingest import Ingest, Items
