@@ -23,7 +23,9 @@ API = Path(__file__).with_name("api.py")
 
 def checked(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a checker of this environment; none looks for a newer version of itself."""
-    env = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    # pyright asks the `python` that it finds where packages are.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = {**os.environ, "PATH": path, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     return subprocess.run(
         [sys.executable, "-m", *command],
         cwd=cwd,
@@ -34,8 +36,9 @@ def checked(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def told(done: subprocess.CompletedProcess[str]) -> Any:
-    """Return what pyright says as JSON."""
+def pyright(*arguments: str, cwd: Path) -> Any:
+    """Return what pyright says, as JSON."""
+    done = checked("pyright", "--outputjson", *arguments, cwd=cwd)
     try:
         return json.loads(done.stdout)
     except ValueError:
@@ -52,7 +55,7 @@ def test_mypy():
 @pytest.mark.slow
 def test_pyright():
     """So does pyright in its strict mode."""
-    said = told(checked("pyright", "--outputjson", str(API), cwd=ROOT))
+    said = pyright(str(API), cwd=ROOT)
     assert [d["message"] for d in said["generalDiagnostics"]] == []
     assert said["summary"]["filesAnalyzed"] == 1
 
@@ -60,10 +63,8 @@ def test_pyright():
 @pytest.mark.slow
 def test_every_public_type_is_known(tmp_path: Path):
     """Nothing that can be imported is left to inference, which differs between checkers."""
-    done = checked(
-        "pyright", "--verifytypes", "batchwright", "--ignoreexternal", "--outputjson", cwd=tmp_path
-    )
-    known = told(done)["typeCompleteness"]
+    said = pyright("--verifytypes", "batchwright", "--ignoreexternal", cwd=tmp_path)
+    known = said["typeCompleteness"]
     unknown = {
         symbol["name"]: [d["message"] for d in symbol["diagnostics"]]
         for symbol in known["symbols"]
