@@ -119,13 +119,16 @@ class Watch:
 
     def _note(self, status: str) -> None:
         """Remember that the batch was seen in this status, and when."""
-        now = self._org.now().isoformat()
+        now = self._org.now()
         seen = next((seen for seen in self._statuses if seen["status"] == status), None)
         if seen is None and len(self._statuses) < STATUSES:
-            seen = {"status": status, "first_at": now, "looks": 0}
+            at = now.isoformat()
+            seen = {"status": status, "first_at": at, "last_at": at, "looks": 0}
             self._statuses.append(seen)
         if seen is not None:
-            seen.update(last_at=now, looks=seen["looks"] + 1)
+            # The server tells its time in whole seconds, so it may seem to go back a little.
+            last = max(now, datetime.fromisoformat(seen["last_at"]))
+            seen.update(last_at=last.isoformat(), looks=seen["looks"] + 1)
 
     def _deadline(self) -> datetime:
         created = self.shard.created_at or self.shard.sent_at or self.shard.planned_at

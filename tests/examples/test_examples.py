@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import csv
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from batchwright import BatchRunner
+from batchwright.report import validate
 from batchwright.simulator import Simulator, WorldSettings, errored
+from batchwright.stores import SQLiteStore
 from batchwright.testing.server import FAST
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,6 +43,27 @@ def run(tmp_path: Path) -> Run:
         )
 
     return start
+
+
+@pytest.fixture(autouse=True)
+def reports(tmp_path: Path) -> Iterator[None]:
+    """Judge the report of every run that an example left behind."""
+    yield
+    for path in tmp_path.glob("*.db"):
+        for run_id in asyncio.run(runs_in(path)):
+            report = asyncio.run(BatchRunner(store=path).report(run_id))
+            findings = validate(report.model_dump_json().encode())
+            assert [str(finding) for finding in findings] == [], f"{run_id} in {path.name}"
+
+
+async def runs_in(path: Path) -> Sequence[str]:
+    """Return the names of the runs in a store."""
+    store = SQLiteStore(path)
+    await store.open()
+    try:
+        return await store.list_runs()
+    finally:
+        await store.close()
 
 
 def verdict(params: Mapping[str, Any]) -> str:

@@ -205,7 +205,14 @@ async def test_a_sleeper_proves_its_lease_before_it_sends(tmp_path):
 
     proofs = []
     with use_clock(Sleepy()) as sleepy:
-        async with simulate() as sim, runner_on(sim, tmp_path / "run.db") as runner:
+
+        def nap(_event):
+            sleepy.asleep += 60.0
+
+        async with (
+            simulate() as sim,
+            runner_on(sim, tmp_path / "run.db", on_event=nap) as runner,
+        ):
             store = runner._store
             renew = store.renew
 
@@ -214,11 +221,6 @@ async def test_a_sleeper_proves_its_lease_before_it_sends(tmp_path):
                 return await renew(lease, now)
 
             store.renew = counted
-
-            def nap(_event):
-                sleepy.asleep += 60.0
-
-            runner._on_event = nap
             result = await runner.run(items(3))
 
     assert result.complete

@@ -31,7 +31,9 @@ def cost_report(spent: Sequence[Spent], waste: Sequence[Spent], at: datetime) ->
     """Return what all of it cost; an unknown price makes a sum unknown."""
     everything = cost_of([*spent, *waste], at=at)
     direct = [
-        Spent(via="sync", model=row.model, answers=row.answers, tokens=row.tokens) for row in spent
+        Spent(via="sync", model=row.model, answers=row.answers, tokens=row.tokens)
+        for row in spent
+        if row.via != "cache"
     ]
     return CostReport(
         usd=everything.usd,

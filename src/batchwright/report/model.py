@@ -321,7 +321,9 @@ class CostReport(Part):
     unknown_models: list[str] = Field(description="models without a price")
     by_path: dict[Path, PathCost] = Field(description="without waste")
     waste_usd: Usd = Field(description="answers that came after another one")
-    direct_usd: Usd = Field(description="what the answers of all paths would cost by direct calls")
+    direct_usd: Usd = Field(
+        description="what the answers that were paid for would cost by direct calls"
+    )
 
 
 class PointReport(Part):

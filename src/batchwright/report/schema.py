@@ -28,4 +28,4 @@ def made_schema(kind: str) -> bytes:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **shape(model),
     }
-    return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+    return orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n"

@@ -74,9 +74,10 @@ def _money(report: RunReport) -> Iterator[Finding]:
 
 
 def _direct(report: RunReport, rows: Sequence[TokensReport]) -> Iterator[Finding]:
-    """What the answers would cost directly is known as far as prices are, and is not less."""
+    """Yield where prices are known, but not what the answers would cost directly, or contrary."""
     told = report.cost.direct_usd
-    unknown = any(row.model in report.cost.unknown_models for row in rows)
+    paid = [row for row in rows if row.via != "cache"]
+    unknown = any(row.model in report.cost.unknown_models for row in paid)
     if (told is None) is not unknown:
         text = f"is {_usd(told)}, but prices are {'un' if unknown else ''}known"
         yield _finding("unknown-price-is-unknown", "cost.direct_usd", text)
