@@ -84,5 +84,9 @@ async def test_errors(check, http, path):
 async def test_direct_answers(check, http, params):
     """The Messages API and the token count match their schemas."""
     check("Message", (await http.post("/v1/messages", json=params())).json())
-    count = await http.post("/v1/messages/count_tokens", json=params())
+    asked = {key: params()[key] for key in ("model", "messages")}
+    count = await http.post("/v1/messages/count_tokens", json=asked)
     check("CountMessageTokensResponse", count.json())
+    refused = await http.post("/v1/messages/count_tokens", json=params())
+    assert refused.status_code == 400
+    assert "max_tokens: Extra inputs are not permitted" in refused.text

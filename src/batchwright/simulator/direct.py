@@ -19,6 +19,24 @@ from batchwright.simulator.settings import WorldSettings
 
 #: Characters of one text delta of a stream.
 _DELTA = 20
+#: What the endpoint that counts tokens takes; `max_tokens` and the like are not among it.
+_COUNTED = frozenset(
+    (
+        "cache_control",
+        "context_management",
+        "mcp_servers",
+        "messages",
+        "model",
+        "output_config",
+        "output_format",
+        "speed",
+        "system",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "user_profile_id",
+    )
+)
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -88,6 +106,9 @@ def count_tokens(params: Mapping[str, Any]) -> dict[str, int]:
     for key in ("model", "messages"):
         if key not in params:
             raise invalid(f"{key}: Field required")
+    for key in params:
+        if key not in _COUNTED:
+            raise invalid(f"{key}: Extra inputs are not permitted")
     return {"input_tokens": read_prompt(params).tokens}
 
 
