@@ -10,47 +10,18 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from numbers import Integral
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import orjson
 
-from batchwright._lines import tokens_of
+from batchwright._columns import Columns, pandas_frame, polars_frame
 from batchwright._rows import DataFrame, Row, Table
 from batchwright._threads import run_blocking
 from batchwright.errors import ConfigurationError, DuplicateItem, IntakeError
 from batchwright.result import RunResult
-from batchwright.types import Item, Outcome, text_of
+from batchwright.types import Item, Outcome
 
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
-
-#: Columns of `to_dataframe` that hold text, and those that hold whole numbers.
-_TEXTS = (
-    "id",
-    "status",
-    "reason",
-    "via",
-    "org",
-    "text",
-    "stop_reason",
-    "error_type",
-    "error_message",
-)
-_NUMBERS = ("attempts", "input_tokens", "output_tokens")
-#: The columns in their order.
-COLUMNS = (
-    "id",
-    "status",
-    "reason",
-    "via",
-    "org",
-    "attempts",
-    "text",
-    "stop_reason",
-    "input_tokens",
-    "output_tokens",
-    "error_type",
-    "error_message",
-)
 
 
 # -- from a frame -----------------------------------------------------------------------------
@@ -202,8 +173,13 @@ def _asking(named: _Named, params: Any, prompt: Any) -> Callable[[Row, str], Any
 
 
 def _content(named: _Named, prompt: Any) -> Callable[[Row, str], Any]:
-    if not callable(prompt):
+    if isinstance(prompt, str):
         return _template(named, prompt)
+    if not callable(prompt):
+        raise IntakeError(
+            f"prompt is a template or a function of the row, not a {type(prompt).__name__}; for "
+            "content blocks give a function that returns them"
+        )
     function = named.of(prompt, "prompt")
     return lambda row, _where: function(row)
 
@@ -290,100 +266,28 @@ def to_dataframe(
         made_by = import_module(library)
     except ImportError:
         raise ConfigurationError(f"{library} is not installed: pip install {library}") from None
-    columns = _Columns()
+    columns = Columns()
     if isinstance(outcomes, RunResult):
         result = outcomes
         run_blocking(lambda: _take_all(columns, result))
     elif isinstance(outcomes, Iterable):
         for outcome in outcomes:
+            if not isinstance(cast("object", outcome), Outcome):
+                raise _no_outcomes(outcome)
             columns.take(outcome)
     else:
-        raise ConfigurationError(
-            "to_dataframe takes a RunResult or outcomes; of an asynchronous iterator make a list "
-            "first: [outcome async for outcome in …]"
-        )
-    return _pandas(made_by, columns) if library == "pandas" else _polars(made_by, columns)
+        raise _no_outcomes(outcomes)
+    make = pandas_frame if library == "pandas" else polars_frame
+    return make(made_by, columns)
 
 
-async def _take_all(columns: _Columns, result: RunResult) -> None:
+def _no_outcomes(given: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"to_dataframe takes a RunResult or outcomes, not a {type(given).__name__}; of an "
+        "asynchronous iterator make a list first: [outcome async for outcome in …]"
+    )
+
+
+async def _take_all(columns: Columns, result: RunResult) -> None:
     async for outcome in result:
         columns.take(outcome)
-
-
-class _Columns:
-    """Outcomes column by column; no answer is held but its text."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._metadata: dict[str, list[Any]] = {}
-        self._count = 0
-
-    def take(self, outcome: Outcome) -> None:
-        """Add a row."""
-        answer = outcome.answer
-        tokens = None if answer is None else tokens_of(answer)
-        error = outcome.error
-        row = {
-            "id": outcome.id,
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "via": outcome.via,
-            "org": outcome.org,
-            "attempts": outcome.attempts,
-            "text": None if answer is None else text_of(answer),
-            "stop_reason": None if answer is None else answer.get("stop_reason"),
-            "input_tokens": None if tokens is None else tokens.input,
-            "output_tokens": None if tokens is None else tokens.output,
-            "error_type": None if error is None else error.type,
-            "error_message": None if error is None else error.message,
-        }
-        for name, values in self.known.items():
-            values.append(row[name])
-        about = outcome.metadata
-        if about is not None:
-            self._take_metadata(about if isinstance(about, Mapping) else {"metadata": about})
-        self._count += 1
-
-    def _take_metadata(self, about: Mapping[str, Any]) -> None:
-        for key, value in about.items():
-            values = self._metadata.setdefault(key, [])
-            values.extend([None] * (self._count - len(values)))
-            values.append(value)
-
-    def metadata(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the columns of the metadata, each as long as the others."""
-        taken = set(COLUMNS)
-        for key, values in self._metadata.items():
-            name = key
-            while name in taken:
-                name = f"metadata_{name}"
-            taken.add(name)
-            yield name, values + [None] * (self._count - len(values))
-
-
-def _pandas(pandas: Any, columns: _Columns) -> Any:
-    kinds = {**dict.fromkeys(_TEXTS, "string"), **dict.fromkeys(_NUMBERS, "Int64")}
-    known = {
-        name: pandas.Series(values, dtype=kinds[name]) for name, values in columns.known.items()
-    }
-    return pandas.DataFrame(known | {n: _inferred(pandas, v) for n, v in columns.metadata()})
-
-
-def _inferred(pandas: Any, values: list[Any]) -> Any:
-    """Return a column whose whole numbers stay whole where some are missing."""
-    kinds = {type(value) for value in values if value is not None}
-    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        return pandas.array(values)
-    return pandas.Series(values, dtype="object")
-
-
-def _polars(polars: Any, columns: _Columns) -> Any:
-    kinds = {
-        **dict.fromkeys(_TEXTS, polars.String),
-        **dict.fromkeys(_NUMBERS, polars.Int64),
-    }
-    known = [
-        polars.Series(name, values, dtype=kinds[name]) for name, values in columns.known.items()
-    ]
-    about = [polars.Series(name, values, strict=False) for name, values in columns.metadata()]
-    return polars.DataFrame([*known, *about])

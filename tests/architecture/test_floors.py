@@ -12,7 +12,7 @@ FLOORS: dict[int, str] = {
     1: "_clock _json _records _wire types events config errors store shared",
     2: (
         "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
-        "_export _rows status _terms _deadline _projection _prices _refusals "
+        "_export _rows _columns status _terms _deadline _projection _prices _refusals "
         "_samples"
     ),
     3: (

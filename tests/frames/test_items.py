@@ -173,6 +173,7 @@ def test_numbers_and_their_text_are_one_id():
         ({"prompt": "Hello"}, "every row would ask the same"),
         ({"metadata": "where"}, "metadata: there is no column 'where'"),
         ({"prompt": None}, "prompt is missing"),
+        ({"prompt": [{"type": "text"}]}, "not a list; for content blocks give a function"),
         ({"params": "wrong", "prompt": None}, "params: there is no column 'wrong'"),
         ({"params": "text"}, "leave it out"),
         ({"params": {"messages": []}}, "not both"),

@@ -13,7 +13,8 @@ import pytest
 from tests.support import items, params, runner_on
 
 from batchwright import ConfigurationError, Item, ItemError, Outcome, to_dataframe
-from batchwright.dataframes import COLUMNS, items_from_dataframe
+from batchwright._columns import COLUMNS
+from batchwright.dataframes import items_from_dataframe
 from batchwright.simulator import Simulator, errored
 
 Library = Literal["pandas", "polars"]
@@ -151,6 +152,8 @@ async def test_what_is_no_outcomes(sim: Simulator):
         stream = runner.outcomes()
         with pytest.raises(ConfigurationError, match="async for outcome in"):
             to_dataframe(stream, "pandas")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="not a str"):
+        to_dataframe("doc-1", "pandas")  # type: ignore[arg-type]
 
 
 def test_libraries(monkeypatch: pytest.MonkeyPatch):
