@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.support import FAST, Heard, items, params, run_interrupted, runner_on
 
 from batchwright import BatchRunner, Event, Polling, ShardLimits, Stay, Switch
+from batchwright._ingest import CHUNK_ITEMS
 from batchwright.errors import DuplicateItem
 from batchwright.events import BatchPolled, ShardSubmitted
 from batchwright.listeners import fan_out
@@ -179,7 +180,7 @@ async def test_a_call_that_raises(seen: Seen):
     """The span of a call ends with the name of what the caller gets."""
     async with simulate() as sim, runner_on(sim, on_event=seen.listener) as runner:
         with pytest.raises(DuplicateItem):
-            await runner.run([*items(1_000), *items(1)])
+            await runner.run([*items(CHUNK_ITEMS), *items(1)])
     (run,) = seen.spans("run")
     assert (run.status.status_code.name, run.status.description) == ("ERROR", "DuplicateItem")
     assert seen.spans("wave") == []

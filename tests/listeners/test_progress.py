@@ -252,6 +252,18 @@ async def test_a_log_gets_lines_from_the_library_too() -> None:
     assert last == "run 'r' returned after 1 min 15 s, 100 items: 98 succeeded, 2 quarantined"
 
 
+async def test_a_call_that_raised_says_so() -> None:
+    """The last line of a call that ended in an exception names it; an end before any is silent."""
+    out = io.StringIO()
+    listener = show_progress(out)
+    failed = events.RunFailed(run_id="r", error="StoreFull")
+    for event in (failed, started(), failed):
+        listener(event)
+    lines = [line[9:] for line in out.getvalue().splitlines()]
+    assert len(lines) == 2
+    assert lines[1] == "run 'r' stopped: StoreFull was raised; what was stored before is safe"
+
+
 async def test_the_last_event_of_many_is_drawn() -> None:
     """Drawing is bounded, yet what came last is seen without waiting for more news."""
     spies: list[Spy] = []

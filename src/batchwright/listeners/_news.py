@@ -197,10 +197,15 @@ def _interrupted(event: events.RunInterrupted) -> str:
     )
 
 
+def _raised(event: events.RunFailed) -> str:
+    return f"run {event.run_id!r} stopped: {event.error} was raised; what was stored before is safe"
+
+
 _FAILED = ("quarantined", "rejected", "unresolved")
 _ENDS: dict[type[Event], Callable[[Any], str]] = {
     events.RunFinished: _finished,
     events.RunInterrupted: _interrupted,
+    events.RunFailed: _raised,
 }
 
 
