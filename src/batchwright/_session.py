@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -22,19 +23,17 @@ from batchwright._feed import Feed
 from batchwright._ingest import Ingest, Items
 from batchwright._intake import IntakeRules
 from batchwright._job import Job, only
+from batchwright._narrate import report_of
 from batchwright._options import Options
 from batchwright._org import OrgLink
 from batchwright._prelude import cancel_waiting, greet, is_open, take_back_unsent
-from batchwright._prices import are_loaded, load_prices
 from batchwright._recover import NOT_RECOVERED, Recovery
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
-from batchwright._threads import call_aside
 from batchwright._wave import Wave
 from batchwright.config import Org
 from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
 from batchwright.events import Event, RunFailed, Talking
-from batchwright.report import LISTED, RunReport, build_report, read_standing
 from batchwright.result import (
     OutcomeReader,
     RunResult,
@@ -52,6 +51,9 @@ from batchwright.store import (
 )
 from batchwright.stream import Deliver
 from batchwright.types import Outcome
+
+if TYPE_CHECKING:
+    from batchwright.report import RunReport
 
 #: The report in a result lists so many items: a longer list would hold up the loop.
 LISTED_AT_THE_END = 10_000
@@ -201,21 +203,18 @@ class Session:
         stopped: Sequence[str] = (),
         *,
         open_reason: str | None = None,
-        listed: int = LISTED,
+        listed: int | None = None,
     ) -> RunReport:
         """Return the report as it stands."""
         await self._known()
-        if not are_loaded():
-            await call_aside(load_prices)
-        standing = await read_standing(
-            self._store, self._run_id, listed=listed, open_reason=open_reason
-        )
-        return build_report(
-            standing,
-            now=clock().now(),
+        return await report_of(
+            self._store,
+            self._run_id,
             # Where a run never began, the store does not tell what would have been asked.
             asked=self._options.asked({}, ()),
             stopped_by=stopped,
+            open_reason=open_reason,
+            listed=listed,
         )
 
     # -- taking over --------------------------------------------------------------------------

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, SupportsIndex, overload
 from batchwright._export import Written, write_lines
 from batchwright._threads import run_blocking
 from batchwright.errors import ConfigurationError, IncompleteRun
-from batchwright.report import RunReport
 from batchwright.store import CheckpointStore, Row
 from batchwright.types import Outcome, Status
 
 if TYPE_CHECKING:
     from anthropic.types import Message
+
+    from batchwright.report import RunReport
 
 #: Rows read from the store at once.
 PAGE = 1_000

@@ -18,15 +18,12 @@ from batchwright._feed import Feed
 from batchwright._ingest import Items
 from batchwright._judge import Validate, make_judge
 from batchwright._options import Options, check_choices, check_run_id
-from batchwright._plan import Planner, Workload
 from batchwright._session import Session
 from batchwright.config import Org, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import ConfigurationError, RunLocked
 from batchwright.events import Event
 from batchwright.listeners.logging import teller
 from batchwright.policy import DispatchPolicy, resolve_policy
-from batchwright.report import RunReport
-from batchwright.report.plan import PlanReport
 from batchwright.result import RunResult
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
@@ -36,6 +33,8 @@ from batchwright.types import ON_REQUEST, Outcome
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
+
+    from batchwright.report import PlanReport, RunReport
 
 DEFAULT_RUN = "default"
 
@@ -349,6 +348,8 @@ class BatchRunner:
             IntakeError: Nothing in *items* is an item.
             StoreError: The store cannot be read.
         """
+        from batchwright._plan import Planner, Workload  # noqa: PLC0415 - few runs are planned
+
         work = Workload(
             user_waiting=user_waiting, streaming=streaming, ids_from_position=ids_from_position
         )

@@ -19,7 +19,7 @@ FLOORS: dict[int, str] = {
         "_clients _gateway _threads stores listeners report _org _lookout "
         "_shelf _lease _context _options _window _express _gather _intercept"
     ),
-    4: "_ingest _judge _tally _submit _settle _poll _harvest _sync result stream",
+    4: "_ingest _judge _tally _submit _settle _poll _harvest _sync _narrate result stream",
     5: (
         "_cache _canary _carry _crew _job _prelude _recover _standing _stop _dispatch "
         "_feed _forecast _plan _wave _session runner blocking _hub drop_in"

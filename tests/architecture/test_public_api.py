@@ -132,3 +132,11 @@ def test_import_needs_no_extra(name):
     code = f"import sys\nfor name in {extras!r}: sys.modules[name] = None\nimport {name}\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_runner_loads_only_what_it_begins_with():
+    """What plans, reports and prices is loaded when it is asked for: beginning a run is quick."""
+    late = ("batchwright.report", "batchwright._plan", "batchwright.cli", "genai_prices")
+    code = "import sys\nfrom batchwright import BatchRunner\nBatchRunner()\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(late)] == []

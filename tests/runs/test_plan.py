@@ -133,7 +133,7 @@ async def test_the_loop_gets_its_turn(sim):
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    await plan_of(sim, items(2_000), offline=True)
+    await plan_of(sim, items(4_000), offline=True)
     task.cancel()
 
     assert turns > 30
