@@ -88,6 +88,30 @@ def _fast_transport() -> Any:
     return anthropic.DefaultAioHttpClient()
 
 
+@contextlib.asynccontextmanager
+async def working_copy(
+    client: AsyncAnthropic, *, own_transport: bool
+) -> AsyncIterator[AsyncAnthropic]:
+    """
+    Lend a client for work that goes on when *client* is closed.
+
+    Args:
+        client: Whose account and options it has.
+        own_transport: Whether it gets connections of its own; otherwise it has those of *client*,
+            which are the caller's, and are left open.
+    """
+    if not own_transport:
+        yield client
+        return
+    http = _fast_transport() or anthropic.DefaultAsyncHttpxClient(
+        base_url=client.base_url, timeout=client.timeout
+    )
+    try:
+        yield client.copy(http_client=http)
+    finally:
+        await http.aclose()
+
+
 #: Under which event loop the connections of an HTTP client were made.
 _homes: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
 

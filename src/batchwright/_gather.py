@@ -47,12 +47,12 @@ class Gatherer:
     def add(self, call: Call) -> None:
         """Take one more call."""
         self._latest = clock().monotonic()
-        if not self._calls:
-            self._first = self._latest
-            self._timer = asyncio.create_task(self._wait())
         self._calls.append(call)
         if len(self._calls) >= self._rules.size:
             self.flush()
+        elif len(self._calls) == 1:
+            self._first = self._latest
+            self._timer = asyncio.create_task(self._wait())
 
     def flush(self) -> None:
         """Let what there is leave now; calls for which nobody waits any more stay behind."""

@@ -12,24 +12,28 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from batchwright._feed import Feed
+from batchwright._gateway import working_copy
 from batchwright._gather import Call, Gatherer
 from batchwright._intake import IntakeRules, encode_item, make_custom_id
-from batchwright._intercept import make_client
+from batchwright._options import check_run_id
 from batchwright._samples import Samples
 from batchwright.config import Gathering, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import ConfigurationError
 from batchwright.events import Event
-from batchwright.policy import DispatchPolicy
+from batchwright.policy import DispatchPolicy, resolve_policy
 from batchwright.runner import BatchRunner
 from batchwright.store import CheckpointStore, NewItem
 from batchwright.stores import MemoryStore, name_of, open_store
 from batchwright.types import Item, ItemError, Outcome
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
 
 _log = logging.getLogger("batchwright")
 
@@ -68,6 +72,22 @@ class HubOptions:
     preflight: bool
 
 
+@dataclass(slots=True, eq=False)
+class Caller:
+    """
+    One client that calls.
+
+    Attributes:
+        client: The SDK's own, which is closed with it.
+        own: Whether its connections are the SDK's, and not given to it by somebody else.
+        calls: Its calls that wait.
+    """
+
+    client: AsyncAnthropic
+    own: bool
+    calls: set[Call] = field(default_factory=set)
+
+
 class Hub:
     """One run, as the clients of this process use it."""
 
@@ -75,7 +95,6 @@ class Hub:
         self,
         store: CheckpointStore,
         options: HubOptions,
-        sdk: Mapping[str, Any],
         on_event: Callable[[Event], None] | None,
     ) -> None:
         """
@@ -84,12 +103,16 @@ class Hub:
         Args:
             store: Where the run lives.
             options: How it is carried.
-            sdk: The options of the SDK's client that carries it.
             on_event: Called with every event.
+
+        Raises:
+            ConfigurationError: An option is wrong.
         """
+        check_run_id(options.run_id)
+        resolve_policy(options.policy)
         self.options = options
         self._store = store
-        self._sdk = dict(sdk)
+        self._caller: Caller | None = None
         self._on_event = on_event
         self._samples = Samples()
         self._rules = IntakeRules(
@@ -107,15 +130,16 @@ class Hub:
     # -- calls --------------------------------------------------------------------------------
 
     async def ask(
-        self, params: Mapping[str, Any], headers: Mapping[str, str], mine: set[Call]
+        self, caller: Caller, params: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Outcome:
         """
-        Return the outcome of one call, once it is durable; *mine* holds it while it waits.
+        Return the outcome of one call, once it is durable.
 
         Raises:
             BatchwrightError: The run cannot be carried.
         """
         self._belong()
+        self._caller = caller
         row = encode_item(Item("", params, headers=headers or None), 0, self._rules)
         if row.refusal is not None:
             return Outcome(
@@ -127,14 +151,14 @@ class Hub:
             )
         number = self._samples.take(row.digest)
         call = Call(self._named(row, number), asyncio.get_running_loop().create_future())
-        mine.add(call)
+        caller.calls.add(call)
         answered = False
         try:
             self._gatherer.add(call)
             outcome = await call.answer
             answered = outcome.status in {"succeeded", "rejected"}
         finally:
-            mine.discard(call)
+            caller.calls.discard(call)
             if not answered:
                 self._samples.give_back(row.digest, number)
         return outcome
@@ -144,30 +168,30 @@ class Hub:
         custom_id = make_custom_id(self.options.run_id, item_id, row.digest)
         return replace(row, id=item_id, custom_id=custom_id)
 
-    async def settle(self, mine: set[Call]) -> None:
-        """Let what has gathered leave at once, and return when *mine* are answered."""
+    async def settle(self, caller: Caller) -> None:
+        """Let what has gathered leave at once, and return when *caller* has all its answers."""
         self._belong()
         self._gatherer.flush()
-        while mine:
-            await asyncio.wait([call.answer for call in mine])
+        while caller.calls:
+            await asyncio.wait([call.answer for call in caller.calls])
             # Whoever called takes it from there.
             await checkpoint()
-        await self._stop_if_idle()
+        await self._stop_if_idle(LINGER)
 
-    async def leave(self, mine: set[Call]) -> None:
-        """Wait for nothing: tell *mine* that their client was closed."""
+    async def leave(self, caller: Caller) -> None:
+        """Wait for nothing: tell the calls of *caller* that their client was closed."""
         self._belong()
-        for call in list(mine):
+        for call in list(caller.calls):
             if not call.answer.done():
                 call.answer.set_result(_CLOSED)
-        await self._stop_if_idle()
+        await self._stop_if_idle(0.0)
 
-    async def _stop_if_idle(self) -> None:
+    async def _stop_if_idle(self, linger: float) -> None:
         """End the work where nobody waits for it; what is on the server goes on there."""
         work = self._work
         if work is None or self._feed.is_wanted():
             return
-        with anyio.move_on_after(LINGER):
+        with anyio.move_on_after(linger):
             # Most often it has only to put its books away.
             await asyncio.wait([work])
         if work.done() or self._feed.is_wanted():
@@ -198,7 +222,7 @@ class Hub:
         """Send a group on its way."""
         self._mind_singles(len(calls))
         self._feed.put(calls)
-        if self._work is None:
+        if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._carry())
 
     def _mind_singles(self, count: int) -> None:
@@ -216,7 +240,9 @@ class Hub:
         feed = self._feed
         try:
             while feed.is_wanted():
-                async with make_client(self._sdk) as client:
+                caller = self._caller
+                assert caller is not None, "somebody has called"
+                async with working_copy(caller.client, own_transport=caller.own) as client:
                     await self._runner(client)._feed(feed, self.options.run_id)
         except Exception as error:
             if not feed.is_wanted():
@@ -256,7 +282,6 @@ _hubs: dict[tuple[str, str], Hub] = {}
 def hub_for(
     store: str | os.PathLike[str] | CheckpointStore,
     options: HubOptions,
-    sdk: Mapping[str, Any],
     on_event: Callable[[Event], None] | None,
 ) -> Hub:
     """
@@ -267,10 +292,10 @@ def hub_for(
     """
     key = _key_of(store)
     if key is None:
-        return Hub(open_store(store), options, sdk, on_event)
+        return Hub(open_store(store), options, on_event)
     hub = _hubs.get((key, options.run_id))
     if hub is None:
-        hub = _hubs[key, options.run_id] = Hub(open_store(store), options, sdk, on_event)
+        hub = _hubs[key, options.run_id] = Hub(open_store(store), options, on_event)
     elif hub.options != options:
         raise ConfigurationError(
             f"run {options.run_id!r} in {name_of(store)} is used by another client of this process "

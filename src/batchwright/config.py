@@ -98,7 +98,7 @@ class Gathering:
     """
 
     size: int = 8_000
-    quiet: float = 5.0
+    quiet: float = 2.0
     longest: float = 60.0
 
     def __post_init__(self) -> None:

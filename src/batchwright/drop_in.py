@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from batchwright._gather import Call
-from batchwright._hub import Hub, HubOptions, hub_for
+from batchwright._hub import Caller, Hub, HubOptions, hub_for
 from batchwright._intercept import SDK_CLASS, account_of, gathering_client, make_client
 from batchwright.config import Gathering, Polling, RetryBudget, ShardLimits, SyncLimits
 from batchwright.errors import ConfigurationError
@@ -45,7 +44,7 @@ class AsyncAnthropic(_Face):
     answered from there. See the guide "Change one import" for what it is for, and for what not.
     """
 
-    __slots__ = ("_calls", "_hub", "_sdk", "direct")
+    __slots__ = ("_caller", "_hub", "_sdk", "direct")
 
     def __init__(
         self,
@@ -104,12 +103,12 @@ class AsyncAnthropic(_Face):
             preflight=preflight,
         )
         store = store or _read("STORE", str, DEFAULT_STORE)
-        self._hub: Hub = hub_for(store, options, sdk, on_event)
-        self._calls: set[Call] = set()
+        self._hub: Hub = hub_for(store, options, on_event)
+        self._caller = Caller(self.direct, own=sdk.get("http_client") is None)
         self._sdk = gathering_client(self.direct, self._ask)
 
     async def _ask(self, params: Mapping[str, Any], headers: Mapping[str, str]) -> Outcome:
-        return await self._hub.ask(params, headers, self._calls)
+        return await self._hub.ask(self._caller, params, headers)
 
     # -- the SDK's face -----------------------------------------------------------------------
 
@@ -149,7 +148,7 @@ class AsyncAnthropic(_Face):
                 "give others to the client when it is made (default_headers)"
             )
         made = object.__new__(AsyncAnthropic)
-        made.direct, made._hub, made._calls = direct, self._hub, self._calls
+        made.direct, made._hub, made._caller = direct, self._hub, self._caller
         made._sdk = gathering_client(direct, made._ask)
         return made
 
@@ -162,7 +161,7 @@ class AsyncAnthropic(_Face):
     async def close(self) -> None:
         """Send what has gathered, wait for the answers of this client's calls, and close it."""
         try:
-            await self._hub.settle(self._calls)
+            await self._hub.settle(self._caller)
         finally:
             await self.direct.close()
 
@@ -176,7 +175,7 @@ class AsyncAnthropic(_Face):
             await self.close()
             return
         try:
-            await self._hub.leave(self._calls)
+            await self._hub.leave(self._caller)
         finally:
             await self.direct.close()
 

@@ -259,6 +259,36 @@ async def test_a_beta_of_the_client_is_part_of_the_question(sim):
     assert batch_sizes(sim) == [1, 1]
 
 
+async def test_connections_that_the_caller_brings(sim):
+    """A transport of one's own carries the batches too, and is open until its client is closed."""
+    requests = []
+
+    async def note(request):
+        requests.append(request.method)
+
+    http = anthropic.DefaultAsyncHttpxClient(event_hooks={"request": [note]})
+    async with client_on(sim, http_client=http) as client:
+        await ask(client, "one")
+        await ask(client, "two")
+        assert not http.is_closed
+    assert http.is_closed
+    assert requests.count("POST") == 2
+
+
+async def test_closing_one_client_leaves_the_others_their_work(sim, tmp_path):
+    """The run goes on for whoever waits, with connections that no client takes along."""
+    hold = Hold(sim, 1)
+    async with client_on(sim, tmp_path / "calls.db") as first:
+        slow = asyncio.create_task(ask(first, "slow"))
+        while not batch_sizes(sim):
+            await asyncio.sleep(0.001)
+        async with client_on(sim, tmp_path / "calls.db") as second:
+            assert (await ask(second, "quick")).type == "message"
+        assert not slow.done()
+        hold.let_go()
+        assert (await slow).type == "message"
+
+
 # -- options --------------------------------------------------------------------------------------
 
 
@@ -306,6 +336,21 @@ async def test_options_from_the_environment(sim, tmp_path, monkeypatch):
     monkeypatch.setenv("BATCHWRIGHT_POLL_INTERVAL", "often")
     with pytest.raises(ConfigurationError, match="BATCHWRIGHT_POLL_INTERVAL is 'often'"):
         AsyncAnthropic(**sim.client_options())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"policy": "cheap"}, "cheap"),
+        ({"run_id": 7}, "run_id"),
+        ({"store": "ftp://x"}, "ftp"),
+    ],
+)
+async def test_wrong_options_are_named_at_once(sim, wrong, why):
+    """A mistake shows when the client is made, and not when the first call fails."""
+    with pytest.raises(ConfigurationError, match=why):
+        async with client_on(sim, **wrong):
+            pass
 
 
 async def test_one_run_has_one_account_and_one_set_of_options(sim, tmp_path):

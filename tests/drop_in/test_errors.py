@@ -245,7 +245,7 @@ async def test_a_call_that_is_cancelled_before_it_leaves_is_not_sent(sim):
     async with client_on(sim) as client:
         calls = [asyncio.create_task(ask(client, text)) for text in questions(4)]
         await asyncio.sleep(0)
-        while len(client._calls) < 4:
+        while len(client._caller.calls) < 4:
             await asyncio.sleep(0)
         calls[1].cancel()
         await asyncio.wait(calls)
@@ -256,7 +256,7 @@ async def test_closing_waits_for_what_is_asked(sim):
     """Leaving the block sends what has gathered and waits for it."""
     async with client_on(sim, gathering=None) as client:
         calls = [asyncio.create_task(ask(client, text)) for text in questions(3)]
-        while len(client._calls) < 3:
+        while len(client._caller.calls) < 3:
             await asyncio.sleep(0)
     assert [call.done() for call in calls] == [True] * 3
     assert batch_sizes(sim) == [3]
