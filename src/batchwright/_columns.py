@@ -4,6 +4,7 @@ Outcomes column by column, and the frames that pandas and polars make of them; n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -104,7 +105,9 @@ def _inferred(pandas: Any, values: list[Any]) -> Any:
     """Return a column whose whole numbers stay whole where some are missing."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        return pandas.array(values)
+        # Before version 3, numbers beyond 63 bits have no type of their own there.
+        with contextlib.suppress(OverflowError):
+            return pandas.array(values)
     return pandas.Series(values, dtype="object")
 
 
