@@ -9,6 +9,7 @@ no answer is asked anew when the same is called again.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +29,11 @@ CHUNK = 1_000
 MOST_WAVES = 3
 #: Reasons that the next wave takes up by itself: nothing to tell anybody yet.
 _TAKEN_UP = frozenset({"missing", "unreadable"})
-#: Reasons of items that are asked anew when they are called again; none of them was paid for.
+#: Reasons of items that are asked anew when they are called again: nobody answered them.
 _ASKED_ANEW = frozenset({"exhausted", "canceled"})
+
+#: Ids of calls: the digest of the question, and which of its samples it is.
+_ID = re.compile(r"[0-9a-f]{32}-[1-9][0-9]*")
 
 _WITHDRAWN = ItemError(
     type="canceled", message="it was not sent, and nobody waits for it; called again it is sent"
@@ -51,7 +55,8 @@ class Feed:
         self._groups: deque[list[Call]] = deque()
         self._waiting: dict[str, Call] = {}
         self._held: list[ShardHeld] = []
-        self._told: dict[str, Outcome] = {}
+        #: What was held in the present wave, which does not look at it a second time.
+        self._held_now: dict[str, Outcome] = {}
         self._ctx: RunContext | None = None
         self._emit: Callable[[Event], None] | None = None
 
@@ -97,7 +102,7 @@ class Feed:
         What an earlier process read in and did not send stays behind, unless it is called again:
         nobody waits for it, and it would be paid for.
         """
-        self._told.clear()
+        self._held_now.clear()
         self._held.clear()
         self._ctx, self._emit = ctx, ctx.emit
         ctx.emit, ctx.deliver, ctx.join = self._hear, self._deliver, self._join
@@ -105,8 +110,13 @@ class Feed:
         await self._take_groups()
         if self._cache:
             await answer_from_earlier(ctx)
-        left = [row.seq async for row in _waiting(ctx) if row.outcome.id not in self._waiting]
-        await self._withdraw(left)
+        await self._withdraw(
+            [
+                row.seq
+                async for row in _waiting(ctx)
+                if row.outcome.id not in self._waiting and _ID.fullmatch(row.outcome.id)
+            ]
+        )
 
     async def close(self, stops: Sequence[Stop]) -> None:
         """Tell those who still wait when a wave has ended, unless the next one may help."""
@@ -116,15 +126,21 @@ class Feed:
         self._ctx = None
 
     async def _tell_rest(self, stops: Sequence[Stop]) -> None:
+        ctx = self._here()
         unsent: list[int] = []
-        async for row in _unanswered(self._here()):
+        kept = set()
+        async for row in _unanswered(ctx):
             call = self._waiting.get(row.outcome.id)
-            if call is None or self._may_still_come(call, row, stops):
+            if call is None:
+                continue
+            if self._may_still_come(call, row, stops):
+                kept.add(row.outcome.id)
                 continue
             self._tell(row.outcome.id, _told(row, stops))
             if row.state is ItemState.PENDING:
                 unsent.append(row.seq)
         await self._withdraw(unsent)
+        assert self._waiting.keys() <= kept, "an answer is told when it is settled"
 
     def _may_still_come(self, call: Call, row: Row, stops: Sequence[Stop]) -> bool:
         """Tell whether another wave is worth waiting for."""
@@ -206,9 +222,8 @@ class Feed:
         """Tell what stands already."""
         if row.state in FINAL:
             self._tell(row.outcome.id, row.outcome)
-        elif row.outcome.id in self._told:
-            # It was held in this very wave, which does not look at it a second time.
-            self._tell(row.outcome.id, self._told[row.outcome.id])
+        elif row.outcome.id in self._held_now:
+            self._tell(row.outcome.id, self._held_now[row.outcome.id])
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -243,7 +258,7 @@ class Feed:
                         org=event.org,
                         batch_id=event.batch_id,
                     )
-                    self._told[member.id] = outcome
+                    self._held_now[member.id] = outcome
                     self._tell(member.id, outcome)
 
     def _tell(self, item_id: str, outcome: Outcome) -> None:

@@ -180,6 +180,7 @@ class Session:
     async def feed(self, feed: Feed) -> None:
         """Carry the calls of *feed*, wave after wave, until none of them waits."""
         async with self._owned() as lease:
+            # By this process alone: a call is told by whoever settles it.
             while feed.is_wanted():
                 await self._wave(lease, self._job(), feed=feed)
 

@@ -302,6 +302,19 @@ async def test_what_was_left_unsent_is_not_sent_for_nobody(sim, tmp_path):
     assert batch_sizes(sim) == [2, 1]
 
 
+async def test_items_of_a_runner_in_the_same_run(sim, tmp_path):
+    """What a runner left unsent in the run is not taken for calls that nobody waits for."""
+    store = tmp_path / "calls.db"
+    refusal = sim.on("create", Error(403, message="not now"))
+    async with runner_on(sim, store) as runner:
+        await runner.run([("a", params("a"))], run_id="calls")
+        sim.off(refusal)
+        async with client_on(sim, store) as client:
+            await ask(client, "b")
+        assert (await runner.resume("calls")).complete
+    assert sum(batch_sizes(sim)) == 2
+
+
 def test_an_event_loop_that_ends_leaves_nothing_behind(tmp_path, caplog):
     """A client that is never closed gives its run back when its loop ends."""
     store = tmp_path / "calls.db"
