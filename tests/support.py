@@ -13,7 +13,9 @@ import anthropic
 import pytest
 
 from batchwright import BatchRunner, Polling, RetryBudget, SyncLimits
+from batchwright.errors import StoreError
 from batchwright.events import Event, ShardSubmitted
+from batchwright.report import validate
 from batchwright.simulator import Simulator, expected_text
 
 #: Fast, and below the server's hint on purpose.
@@ -66,6 +68,23 @@ async def runner_on(
     async with anthropic.AsyncAnthropic(**given) as client:
         async with BatchRunner(client=client, store=store, **options) as runner:
             yield runner
+            await judge_reports(runner)
+
+
+async def judge_reports(runner: BatchRunner) -> None:
+    """Check that the report of every run keeps its contract, whatever a test did to the run."""
+    store = runner._store
+    try:
+        infos = [await store.read_run(run_id) for run_id in await store.list_runs()]
+        # What was only written by hand, or not begun, never said what was asked.
+        begun = [info.run_id for info in infos if info is not None and "talked_to" in info.facts]
+        reports = [await runner.report(run_id) for run_id in begun]
+    except StoreError:
+        # A store that a test broke tells nothing any more.
+        return
+    for report in reports:
+        findings = "; ".join(map(str, validate(report.model_dump_json().encode())))
+        assert not findings, findings
 
 
 async def run_interrupted(

@@ -33,7 +33,7 @@ def validate(
     *,
     documents: Annotated[
         list[Path] | None,
-        typer.Argument(help="Reports to look at; - reads one from stdin.", metavar="REPORT.json…"),
+        typer.Argument(help="Reports to look at; - reads one from stdin.", metavar="REPORT.json"),
     ] = None,
     try_itself: Annotated[
         bool,
@@ -139,6 +139,6 @@ def _try_itself(manner: Manner) -> Exit:
     if failed:
         say(f"{len(failed)} of {len(cases)} cases failed")
     elif not manner.quiet:
-        say(f"{good} documents accepted; {len(cases) - good} with one change refused, each by")
-        say("the rule that owns it")
+        changed = len(cases) - good
+        say(f"{good} documents accepted; {changed} broken ones refused, each by the right rule")
     return code
