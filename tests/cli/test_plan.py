@@ -35,6 +35,14 @@ def test_what_matters_comes_first(inside: Shell) -> None:
     assert sorted(p.name for p in inside.folder.iterdir()) == ["items.jsonl"]
 
 
+def test_one_is_told_as_one(inside: Shell) -> None:
+    """One request is no plural."""
+    write_items(inside.folder / "items.jsonl", item(1))
+    told = inside("plan", "items.jsonl")
+
+    assert "1 item in items.jsonl, 1 to send: 1 batch of 1 request and " in told.stdout
+
+
 def test_lines_are_named(inside: Shell) -> None:
     """What is wrong is told by its line in the file, blank lines counted, each reason once."""
     path = inside.folder / "items.jsonl"

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from batchwright import events
 from batchwright.listeners._board import NOTHING_YET, Board, Watched, span
+from batchwright.listeners._news import start_line
 from batchwright.listeners._terminal import LiveProgress, draw
 from batchwright.listeners.progress import (
     Follower,
@@ -206,6 +207,15 @@ def started(run_id: str = "r") -> events.RunStarted:
         store="s.db",
         talking_to=(talking,),
     )
+
+
+@pytest.mark.parametrize(
+    ("live", "told"),
+    [(0, "100 items; talking"), (1, ", 1 sub-batch to go on"), (2, ", 2 sub-batches to go on")],
+)
+def test_what_is_alive_is_told_in_the_right_number(live: int, told: str) -> None:
+    """The first line counts one sub-batch as one."""
+    assert told in start_line(replace(started(), live=live))
 
 
 def finished(run_id: str = "r") -> events.RunFinished:

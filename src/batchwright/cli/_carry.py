@@ -322,7 +322,7 @@ class _Call:
         more = [f"--out {self.out}"] if self.out else []
         again = command("resume", self.where, *more, base_url=self.server.base_url)
         out = f"{self.live} batches go on" if self.live != 1 else "1 batch goes on"
-        live = f" {out} on the server; resume collects them." if self.live else ""
+        live = f" {out} at the server; resume collects them." if self.live else ""
         if self.canceled:
             live = f"\n{self.canceled}"
         return f"Interrupted; the state is saved.{live}\nTo go on: {again}"

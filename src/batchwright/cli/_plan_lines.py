@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from batchwright.cli._advice import command
 from batchwright.cli._options import Where
-from batchwright.listeners._board import span, told_items
+from batchwright.listeners._board import counted, span, told_items
 from batchwright.report.plan import PlanReport, RangeReport, Trouble
 
 #: Items shown one by one, of each kind of trouble.
@@ -42,13 +42,14 @@ def _head(plan: PlanReport, source: str) -> list[str]:
     lines = [f"Plan of run {plan.run_id!r}; nothing was sent."]
     if not shards:
         return [*lines, f"{told_items(items.passed)} in {place}, none of them to send"]
-    batches = "1 batch" if len(shards) == 1 else f"{len(shards):,} batches"
+    batches = counted(len(shards), "batch", "batches")
     sizes = _between([shard.count for shard in shards], lambda n: f"{n:,}")
+    requests = "request" if sizes == "1" else "requests"
     weight = _between([shard.size for shard in shards], _bytes)
     each = " each" if len(shards) > 1 else ""
     lines.append(
         f"{told_items(items.passed)} in {place}, {items.to_send:,} to send: {batches} of {sizes} "
-        f"requests and {weight}{each}"
+        f"{requests} and {weight}{each}"
     )
     groups = {tuple(sorted(shard.headers.items())) for shard in shards}
     if len(groups) > 1:

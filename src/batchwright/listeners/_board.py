@@ -196,4 +196,9 @@ def span(seconds: float | None) -> str:
 
 def told_items(count: int) -> str:
     """Return a number of items in words."""
-    return "1 item" if count == 1 else f"{count:,} items"
+    return counted(count, "item", "items")
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """Return a number and what is counted: *one* of it, or *many*."""
+    return f"{count:,} {one if count == 1 else many}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchwright import events
 from batchwright.events import Event
-from batchwright.listeners._board import span, told_items
+from batchwright.listeners._board import counted, span, told_items
 
 
 def start_line(event: events.RunStarted) -> str:
@@ -19,7 +19,8 @@ def start_line(event: events.RunStarted) -> str:
         for talk in event.talking_to
     )
     left = f", {event.waiting:,} to send" if event.waiting != event.items else ""
-    live = f", {event.live:,} sub-batches to go on with" if event.live else ""
+    sent = counted(event.live, "sub-batch", "sub-batches")
+    live = f", {sent} to go on with" if event.live else ""
     return (
         f"run {event.run_id!r}: {told_items(event.items)}{left}{live}; talking to {orgs}; "
         f"store {event.store}; policy {event.policy}"
@@ -31,7 +32,8 @@ def _sent(event: events.ShardSubmitted) -> str:
 
 
 def _harvested(event: events.BatchHarvested) -> str:
-    return f"sub-batch {event.shard} ended and read: {event.lines:,} results of {event.batch_id}"
+    results = counted(event.lines, "result", "results")
+    return f"sub-batch {event.shard} ended and read: {results} of {event.batch_id}"
 
 
 def _refused(event: events.ShardRefused) -> str:
