@@ -8,7 +8,7 @@ import contextlib
 import itertools
 
 import pytest
-from tests.postgres.server import fresh_schema
+from tests.postgres.server import fresh_schema, running
 
 from batchwright.errors import RunLocked
 from batchwright.stores import MemoryStore, SQLiteStore
@@ -100,3 +100,15 @@ async def test_broken_shared_store_is_found():
         await run_store_check(
             next(c for c in SHARED_CHECKS if c.__name__ == "buries_the_silent"), Undead
         )
+
+
+async def test_an_older_server():
+    """The suites pass on a server some versions older as well."""
+    numbers = itertools.count()
+    with running(16) as server:
+
+        def make():
+            return PostgresStore(server.url(f"s{next(numbers)}"))
+
+        await check_checkpoint_store(make, reopen=lambda store: PostgresStore(store.url))
+        await check_shared_store(make, reopen=lambda store: PostgresStore(store.url))

@@ -35,16 +35,18 @@ _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "60"}
 class Server:
     """One server in a folder of its own; it can be stopped, killed and started again."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 18) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="bw-postgres-"))
-        made = _wheel().get_server(self.folder / "data", start=False)
+        made = _wheel().get_server(self.folder / "data", start=False, postgres_version=version)
         #: Who runs the server: it refuses to be run by root.
         self._user = made.system_user
         if self._user is not None:
             self.folder.chmod(0o755)
         made.ensure_pgdata_inited()
-        self._data, self._binary = made.pgdata, made.bin_path / "postgres"
-        (self._data / "pg_hba.conf").write_text(_HBA)
+        #: Where its socket is, too.
+        self.data = made.pgdata
+        self._binary = made.bin_path / "postgres"
+        (self.data / "pg_hba.conf").write_text(_HBA)
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -62,9 +64,9 @@ class Server:
         settings = {
             **_SETTINGS,
             "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": str(self._data),
+            "unix_socket_directories": str(self.data),
         }
-        command = [str(self._binary), "-D", str(self._data), "-p", str(self.port)]
+        command = [str(self._binary), "-D", str(self.data), "-p", str(self.port)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         with (self.folder / "log").open("ab") as log:
@@ -115,9 +117,9 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
-    """Run a server for the time of the block."""
-    server = Server()
+def running(version: int = 18) -> Iterator[Server]:
+    """Run a server for the time of the block; the wheel brings versions 16 and 18."""
+    server = Server(version)
     try:
         server.start()
         with server.connect() as conn:

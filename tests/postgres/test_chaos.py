@@ -73,10 +73,10 @@ async def test_connections_killed_all_the_time(postgres, seed):
     schema, asked = fresh_schema(), items(ITEMS)
     async with simulate() as sim:
         async with runner_on(sim, url_of(postgres, schema), **CUT) as runner:
-            with Tormentor(postgres, schema, seed, within=0.2) as tormentor:
+            with Tormentor(postgres, schema, seed, within=0.1) as tormentor:
                 result = await runner.run(asked)
 
-        assert tormentor.ended > 3
+        assert tormentor.ended > 0
         assert_paid_once(sim, result, asked)
     check_tables(postgres, schema)
 

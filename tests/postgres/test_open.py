@@ -126,6 +126,19 @@ async def test_unknown_parameter(postgres):
     assert "secret" not in said
 
 
+async def test_a_socket_in_the_file_system(postgres):
+    """A server on the same machine is reached by its socket as well."""
+    where = quote(str(postgres.data), safe="")
+    schema = fresh_schema()
+    url = f"postgresql://postgres@/postgres?host={where}&port={postgres.port}&schema={schema}"
+    store = PostgresStore(url)
+    await store.open()
+    await (await desk_on(store)).fill(2)
+
+    assert list(await store.list_runs()) == ["run"]
+    await store.close()
+
+
 # -- the tables -------------------------------------------------------------------------------
 
 
