@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import anyio
@@ -93,6 +93,11 @@ class Job:
         """Remember what is asked and of whom, for the report."""
         talking = [asdict(one) for one in self.talking]
         await self.store.put_facts(lease, self.options.asked(info.facts, talking))
+
+    async def note_stops(self, lease: Lease, messages: Sequence[str]) -> None:
+        """Remember why the wave stopped early, for the report."""
+        if messages:
+            await self.store.put_facts(lease, {"stopped_by": list(messages)})
 
     def tell_started(self, info: RunInfo, *, waiting: int, live: int) -> None:
         """Say that a wave begins, or that this process joins one."""

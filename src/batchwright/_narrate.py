@@ -8,7 +8,7 @@ for that who only begins a run, and no loop stands still for it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ async def report_of(
     run_id: str,
     *,
     asked: Mapping[str, Any],
-    stopped_by: Sequence[str] = (),
     open_reason: str | None = None,
     listed: int | None = None,
 ) -> RunReport:
@@ -39,7 +38,6 @@ async def report_of(
         store: Where the run is.
         run_id: Its name; it must exist.
         asked: What would have been asked, for a run that never began.
-        stopped_by: Why the wave stopped early.
         open_reason: What is told of items that still wait or travel.
         listed: Items listed at most; `None` takes the usual number.
     """
@@ -49,7 +47,7 @@ async def report_of(
 
     most = LISTED if listed is None else listed
     standing = await read_standing(store, run_id, listed=most, open_reason=open_reason)
-    return build_report(standing, now=clock().now(), asked=asked, stopped_by=stopped_by)
+    return build_report(standing, now=clock().now(), asked=asked)
 
 
 def _load() -> None:

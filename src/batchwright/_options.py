@@ -43,7 +43,7 @@ class Options:
             before: The facts of earlier waves; what has once been so is not forgotten.
             talking: What is being talked to now.
         """
-        talked = before.get("talked_to", [])
+        talked = before.get("talked_to", before.get("talking_to", []))
         return {
             "talking_to": list(talking),
             "talked_to": talked + [one for one in talking if one not in talked],
@@ -51,6 +51,7 @@ class Options:
             "attempt_cap": max(before.get("attempt_cap", 1), self.retry.max_attempts),
             "on_changed": self.on_changed,
             "replaced": bool(before.get("replaced")) or self.on_changed == "rerun",
+            "stopped_by": [],
             "options": self.turned(),
         }
 

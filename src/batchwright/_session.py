@@ -143,6 +143,7 @@ class Session:
             stops = [org.stop for org in job.orgs.values() if org.shut and org.stop is not None]
             told = [(stop.reason, stop.message) for stop in stops]
             told += [(NOT_RECOVERED, text) for text in recovery.left]
+            await job.note_stops(ctx.lease, [message for _, message in told])
             return await self._result(_Done(tuple(told), ingest), collect=collect)
 
     async def request_cancel(self, timeout: float) -> CancelsRequested:  # noqa: ASYNC109
@@ -201,7 +202,6 @@ class Session:
 
     async def report(
         self,
-        stopped: Sequence[str] = (),
         *,
         open_reason: str | None = None,
         listed: int | None = None,
@@ -213,7 +213,6 @@ class Session:
             self._run_id,
             # Where a run never began, the store does not tell what would have been asked.
             asked=self._options.asked({}, ()),
-            stopped_by=stopped,
             open_reason=open_reason,
             listed=listed,
         )
@@ -345,6 +344,7 @@ class Session:
         if feed is not None:
             await feed.close(end.stops)
         stopped = tuple((stop.reason, stop.message) for stop in end.stops)
+        await job.note_stops(ctx.lease, [message for _, message in stopped])
         await job.tell_finished(clock().monotonic() - began)
         return _Done(stopped, passed)
 
@@ -361,7 +361,6 @@ class Session:
             closes=self._reopened,
         )
         report = await self.report(
-            [message for _, message in done.stopped],
             open_reason=reason,
             listed=LISTED_AT_THE_END,
         )

@@ -6,7 +6,7 @@ from tests.support import Heard, items, params, runner_on
 
 from batchwright import BatchRunner, RetryBudget, RunReport
 from batchwright.report import build_report, read_standing, validate
-from batchwright.simulator import Lines, WorldSettings, errored
+from batchwright.simulator import Error, Lines, WorldSettings, errored
 from batchwright.stores import MemoryStore
 from batchwright.testing import simulate
 from batchwright.testing._store_desk import NOW, answer, desk_on
@@ -21,7 +21,7 @@ async def test_the_report_of_a_run_holds_everything(tmp_path):
         report = await other.report()
 
     assert RunReport.model_validate_json(report.model_dump_json()) == report
-    told = {"reported_at", "stopped_by"}
+    told = {"reported_at"}
     assert report.model_dump(exclude=told) == result.report.model_dump(exclude=told)
     assert report.asked.models == {"claude-haiku-4-5": 30}
     assert (report.items, report.outcomes["succeeded"], report.complete) == (30, 30, True)
@@ -158,3 +158,17 @@ async def test_everything_that_was_ever_talked_to_stands_in_the_report(tmp_path)
 
     assert [talking.base_url for talking in report.talking_to] == [first, second]
     assert (report.options.retry.max_attempts, report.asked.attempt_cap) == (3, 5)
+
+
+async def test_why_a_run_stopped_stands_in_its_report():
+    """An account fault is told by any process, until a later wave has begun."""
+    async with simulate() as sim, runner_on(sim) as runner:
+        rule = sim.on("create", Error(401))
+        await runner.run(items(3))
+        (why,) = (await runner.report()).stopped_by
+        sim.off(rule)
+        await runner.resume()
+        later = (await runner.report()).stopped_by
+
+    assert "authentication_error" in why
+    assert later == []

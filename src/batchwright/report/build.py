@@ -124,7 +124,6 @@ def build_report(
     *,
     now: datetime,
     asked: Mapping[str, Any],
-    stopped_by: Sequence[str] = (),
 ) -> RunReport:
     """
     Return the report of what stands.
@@ -133,7 +132,6 @@ def build_report(
         standing: What was read.
         now: When the report is made.
         asked: What was asked, where the store does not tell: a run that never began.
-        stopped_by: Why orgs were stopped.
     """
     info, shards = standing.info, standing.shards
     facts = {**asked, **info.facts}
@@ -171,7 +169,7 @@ def build_report(
         batches=batches_of(shards),
         direct=direct_of(shards),
         switches=_switches(info.facts),
-        stopped_by=[text_of(why) for why in stopped_by],
+        stopped_by=[text_of(why) for why in facts["stopped_by"]],
         tokens=tokens_of(spent, now),
         waste=tokens_of(waste, now),
         cost=cost_report(spent, waste, now),
