@@ -19,7 +19,7 @@ from tests.drop_in.support import (
     next_process,
     questions,
 )
-from tests.support import params, runner_on, sent
+from tests.support import FAST, params, runner_on, sent
 
 import batchwright
 from batchwright import AsyncAnthropic, BatchRunner, ConfigurationError, Gathering
@@ -140,12 +140,22 @@ async def test_clients_of_one_process_work_together(sim, tmp_path):
 def test_event_loops_one_after_the_other(tmp_path):
     """A client that outlives its event loop works under the next one."""
     with batchwright.simulator.Simulator(speed=12_000.0) as sim:
+        slow = Gathering(quiet=0.3)
+        client = AsyncAnthropic(
+            store=tmp_path / "calls.db", gathering=slow, polling=FAST, **sim.client_options()
+        )
 
-        async def once(text: str) -> Message:
-            async with client_on(sim, tmp_path / "calls.db") as client:
-                return await ask(client, text)
+        async def leave_one_behind() -> None:
+            call = asyncio.create_task(ask(client, "left behind"))
+            while not client._caller.calls:
+                await asyncio.sleep(0)
+            call.cancel()
 
-        answers = [asyncio.run(once("how are you?")) for _ in range(2)]
+        async def once() -> Message:
+            return await ask(client, "how are you?")
+
+        asyncio.run(leave_one_behind())
+        answers = [asyncio.run(once()) for _ in range(2)]
         assert answers[0].id != answers[1].id
         assert batch_sizes(sim) == [1, 1]
 

@@ -136,6 +136,31 @@ async def test_a_failed_call_is_asked_anew(sim, tmp_path):
     assert len({create.custom_ids for create in sim.creates}) == 1
 
 
+async def test_a_failed_call_is_told_while_others_go_on():
+    """Neither its error nor its retry waits for the batches of others."""
+
+    def fate(custom_id, asked):
+        is_bad = "bad" in asked["messages"][0]["content"]
+        return errored("api_error", "oops") if is_bad and custom_id not in tried else None
+
+    tried = set()
+    async with simulate(settings=WorldSettings(fate=fate)) as sim:
+        hold = Hold(sim, 1)
+        async with client_on(sim, retry=ONCE) as client:
+            slow = asyncio.create_task(ask(client, "slow"))
+            while not batch_sizes(sim):
+                await asyncio.sleep(0.001)
+            with pytest.raises(anthropic.InternalServerError, match="oops"):
+                await ask(client, "bad")
+            tried.update(sim.creates[-1].custom_ids)
+            assert (await ask(client, "bad")).type == "message"
+            assert not slow.done()
+            hold.let_go()
+            await slow
+        assert sim.creates[1].custom_ids == sim.creates[2].custom_ids
+        assert batch_sizes(sim) == [1, 1, 1]
+
+
 async def test_an_account_fault_stops_what_is_not_sent(tmp_path):
     """A refused key is told to every call, and nothing of it is sent later by itself."""
     settings = WorldSettings(keys={"sk-good": "main"})
@@ -146,6 +171,9 @@ async def test_an_account_fault_stops_what_is_not_sent(tmp_path):
                 *(ask(client, text) for text in questions(30)), return_exceptions=True
             )
             assert {type(error) for error in told} == {anthropic.AuthenticationError}
+        async with runner_on(sim, store, api_key="sk-good") as runner:
+            assert (await runner.resume("calls")).counts["unresolved"] == 30
+        assert sim.creates == []
         next_process()
         async with client_on(sim, store, api_key="sk-good") as client:
             await ask_all(client, ["changed", "question 3"])
@@ -279,6 +307,41 @@ async def test_leaving_early_keeps_what_was_sent(sim, tmp_path):
     async with client_on(sim, store) as client:
         assert len(await ask_all(client, questions(3))) == 3
     assert batch_sizes(sim) == [3]
+
+
+async def test_calls_that_come_while_the_work_ends(sim):
+    """A client that leaves ends work that nobody waits for; who calls meanwhile is served."""
+    ending, may_end = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def release(self, lease):
+            ending.set()
+            await may_end.wait()
+            await super().release(lease)
+
+    store, hold = Slow(), Hold(sim, 1)
+    async with client_on(sim, store) as second:
+
+        async def leave_early():
+            async with client_on(sim, store) as first:
+                call = asyncio.create_task(ask(first, "first"))
+                while not batch_sizes(sim):
+                    await asyncio.sleep(0.001)
+                call.cancel()
+                await asyncio.wait([call])
+                raise ZeroDivisionError
+
+        leaving = asyncio.create_task(leave_early())
+        await ending.wait()
+        asked = asyncio.create_task(ask(second, "second"))
+        while not second._hub._feed.is_wanted():
+            await asyncio.sleep(0.001)
+        hold.let_go()
+        may_end.set()
+        assert (await asked).type == "message"
+        with pytest.raises(ZeroDivisionError):
+            await leaving
+    assert batch_sizes(sim) == [1, 1]
 
 
 async def test_what_was_left_unsent_is_not_sent_for_nobody(sim, tmp_path):
