@@ -24,6 +24,8 @@ async def client_on(
 ) -> AsyncIterator[AsyncAnthropic]:
     """Open a client whose calls go to *sim* in batches."""
     given = {"gathering": QUICK, "polling": FAST, "retry": EAGER, **sim.client_options()}
+    # On the simulator's clock hours pass, and the default policy would probe direct calls.
+    given["policy"] = "batch"
     async with AsyncAnthropic(store=store, **{**given, **options}) as client:
         yield client
 
