@@ -11,7 +11,7 @@ from tests.postgres.proxy import proxy_to
 from tests.postgres.server import fresh_schema
 
 from batchwright._threads import pause
-from batchwright.errors import RunLocked, StoreBusy, StoreError
+from batchwright.errors import RunLocked, StoreBusy, StoreCorrupt, StoreError
 from batchwright.store import ItemState, ShardState
 from batchwright.stores._postgres_fence import fence
 from batchwright.stores._postgres_write import put_facts
@@ -184,6 +184,22 @@ async def test_standing_still_in_the_middle(store):
     await other.close()
 
     assert (await desk.info()).facts == {"a": 1, "b": 1}
+
+
+async def test_a_connection_that_could_not_be_set_up(store, wire, postgres):
+    """A connection that fails while it is set up is not used: the next call makes another."""
+    desk = await desk_on(store)
+    marks = f"{store.target.schema}.writers"
+    with postgres.connect() as conn:
+        conn.execute(f"ALTER TABLE {marks} RENAME TO elsewhere")
+        wire.cut()
+        with pytest.raises(StoreCorrupt, match="has lost a part of its tables"):
+            await store.put_facts(desk.lease, {"a": 1})
+        conn.execute(f"ALTER TABLE {store.target.schema}.elsewhere RENAME TO writers")
+    conn.close()
+    await store.put_facts(desk.lease, {"b": 1})
+
+    assert (await desk.info()).facts == {"b": 1}
 
 
 # -- outages ----------------------------------------------------------------------------------

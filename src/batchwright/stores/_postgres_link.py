@@ -261,8 +261,14 @@ class Link:
         return result
 
     def _reconnect(self) -> _Connection:
-        self._conn = conn = self._connect()
-        self._configure(conn)
+        conn = self._connect()
+        try:
+            self._configure(conn)
+        except BaseException:
+            # Without its settings it would look for the tables elsewhere.
+            conn.close()
+            raise
+        self._conn = conn
         return conn
 
     def _attempt(self, conn: _Connection, job: Job[T]) -> T:
