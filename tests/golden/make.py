@@ -12,10 +12,22 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.postgres.server import Server, running
+
 from batchwright import Item
 from batchwright._intake import IntakeRules, encode_item
 from batchwright._shards import cut
-from batchwright.store import ItemState, Owner, Rest, Settlement, Shard, ShardPlan, ShardState
+from batchwright.store import (
+    CheckpointStore,
+    ItemState,
+    Owner,
+    Rest,
+    Settlement,
+    Shard,
+    ShardPlan,
+    ShardState,
+)
+from batchwright.stores.postgres import PostgresStore
 from batchwright.stores.sqlite import SQLiteStore
 from batchwright.types import Tokens
 
@@ -26,6 +38,8 @@ OWNER = Owner(host="golden", boot="golden", pid=1, started="0", instance="golden
 RULES = IntakeRules(run_id=RUN, max_bytes=250_000_000, api_version="2026-10-21")
 STATES = ("planned", "sending", "live", "ended", "part_harvested", "held", "done")
 COUNT = 6
+#: Name of the PostgreSQL schema in a file; whoever loads it puts another in its place.
+SCHEMA = "golden_store"
 
 
 def question(number: int) -> dict[str, object]:
@@ -40,9 +54,8 @@ def question(number: int) -> dict[str, object]:
 ITEMS = [(f"golden-{n}", question(n)) for n in range(COUNT)]
 
 
-async def make(path: Path, state: str) -> None:
-    """Write one store whose only sub-batch stands in *state*."""
-    store = SQLiteStore(path)
+async def make(store: CheckpointStore, state: str) -> None:
+    """Fill an empty store whose only sub-batch stands in *state*."""
     await store.open()
     lease = await store.acquire(RUN, OWNER, NOW, replacing=None)
     intake = await store.begin_intake(lease)
@@ -63,12 +76,17 @@ async def make(path: Path, state: str) -> None:
     shard = await store.plan_shard(lease, plan)
     await _move(store, lease, shard, state)
     await store.close()
+
+
+def make_file(path: Path, state: str) -> None:
+    """Write a SQLite store."""
+    asyncio.run(make(SQLiteStore(path), state))
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA journal_mode=DELETE")
     db.close()
 
 
-async def _move(store: SQLiteStore, lease: object, shard: Shard, state: str) -> None:
+async def _move(store: CheckpointStore, lease: object, shard: Shard, state: str) -> None:
     async def to(state: ShardState, **facts: object) -> None:
         await store.move_shard(lease, 1, expect=frozenset(ShardState), to=state, **facts)
 
@@ -112,15 +130,32 @@ def answer(seq: int) -> Settlement:
     )
 
 
+def make_dump(server: Server, path: Path, state: str) -> None:
+    """Write the SQL that makes a PostgreSQL store."""
+    asyncio.run(make(PostgresStore(server.url(SCHEMA)), state))
+    dump = server.tool("pg_dump", "--schema", SCHEMA, "--inserts", "--no-owner")
+    # What is left depends on no version of the server, and not on the program psql.
+    noise = ("--", "SET ", "SELECT pg_catalog.set_config", "\\")
+    lines = [line for line in dump.splitlines() if line and not line.startswith(noise)]
+    path.write_text("\n".join(lines) + "\n")
+    with server.connect() as conn:
+        conn.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    conn.close()
+
+
 def main() -> None:
-    """Make the files of the present schema; existing ones are never overwritten."""
+    """Make the files of the present schemas; existing ones are never overwritten."""
     folder = HERE / "schema-1"
     folder.mkdir(exist_ok=True)
-    for state in STATES:
-        path = folder / f"{state}.db"
-        if not path.exists():
-            asyncio.run(make(path, state))
-            print(path.name)
+    with running() as server:
+        for state in STATES:
+            for path in (folder / f"{state}.db", folder / f"{state}.sql"):
+                if not path.exists():
+                    print(path.name)
+                    if path.suffix == ".db":
+                        make_file(path, state)
+                    else:
+                        make_dump(server, path, state)
 
 
 if __name__ == "__main__":

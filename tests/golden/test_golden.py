@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.golden.make import COUNT, ITEMS, RULES, RUN, STATES
+from tests.golden.make import COUNT, ITEMS, RULES, RUN, SCHEMA, STATES
+from tests.postgres.server import fresh_schema
 from tests.support import runner_on
 
 from batchwright import Item, _lease
@@ -16,7 +17,7 @@ from batchwright.simulator import Respond
 from batchwright.store import ShardState
 from batchwright.testing import simulate
 
-FILES = sorted(Path(__file__).parent.glob("schema-*/*.db"))
+FILES = sorted(Path(__file__).parent.glob("schema-*/*"))
 
 
 def ended(request_id: str = "msgbatch_01golden") -> dict[str, object]:
@@ -46,13 +47,28 @@ def line(custom_id: str) -> dict[str, object]:
     return {"custom_id": custom_id, "result": {"type": "succeeded", "message": message}}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-async def test_a_golden_store_is_resumed(tmp_path, path, monkeypatch):
+@pytest.fixture(params=FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def path(request):
+    """One of the files."""
+    return request.param
+
+
+@pytest.fixture
+def store(request, path, tmp_path):
+    """A copy of the store in the file."""
+    if path.suffix == ".db":
+        return shutil.copy(path, tmp_path / "run.db")
+    server, schema = request.getfixturevalue("postgres"), fresh_schema()
+    with server.connect() as conn:
+        conn.execute(path.read_text().replace(f"{SCHEMA}", schema))
+    conn.close()
+    return server.url(schema)
+
+
+async def test_a_golden_store_is_resumed(store, path, monkeypatch):
     """Whatever state it was stopped in, each item ends with its answer, and none is sent twice."""
     # Its owner was on another machine, and need not be watched for long.
     monkeypatch.setattr(_lease, "WATCH", 0.01)
-    store = tmp_path / "run.db"
-    shutil.copy(path, store)
     ids = [encode_item(Item(*item), 0, RULES).custom_id for item in ITEMS]
     async with simulate() as sim, runner_on(sim, store) as runner:
         sim.on(
@@ -76,4 +92,5 @@ async def test_a_golden_store_is_resumed(tmp_path, path, monkeypatch):
 
 def test_there_is_a_golden_store_for_every_state():
     """None was forgotten, and none has been lost."""
-    assert [path.stem for path in FILES] == sorted(STATES)
+    wanted = [f"{state}{suffix}" for state in STATES for suffix in (".db", ".sql")]
+    assert [path.name for path in FILES] == sorted(wanted)

@@ -59,6 +59,11 @@ class Server:
         """Connect past every store."""
         return psycopg.connect(self.url(), autocommit=True)
 
+    def tool(self, name: str, *arguments: str) -> str:
+        """Run a program that comes with the server on its database, and return what it prints."""
+        command = [str(self._binary.with_name(name)), *arguments, self.url()]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
     def start(self) -> None:
         """Start, and return once it takes connections."""
         settings = {

@@ -160,18 +160,21 @@ class Link:
                     raise unreachable(error, self._target) from None
                 pause(_MAX_PAUSE / 4)
 
-    def _prepared(self, prepare: Callable[[_Connection], None]) -> _Connection:
+    def _prepared(self, prepare: Callable[[_Connection], None] | None) -> _Connection:
+        """Return a connection with its settings: without them it would find other tables."""
         conn = self._connect()
         try:
-            prepare(conn)
+            if prepare is not None:
+                prepare(conn)
             self._configure(conn)
-        except BaseException as error:
-            gone = conn.closed
+        except psycopg.Error as error:
+            fault = sort_out(error, connected=True, gone=conn.closed)
             conn.close()
-            if not isinstance(error, psycopg.Error):
-                raise
-            if sort_out(error, connected=True, gone=gone) is Fault.FATAL:
+            if fault is Fault.FATAL:
                 raise translate(error, self._target) from None
+            raise
+        except BaseException:
+            conn.close()
             raise
         return conn
 
@@ -245,8 +248,8 @@ class Link:
                 raise StoreError(self._broken)
             tries += 1
             try:
-                conn = self._conn or self._reconnect()
-                return self._finished(self._attempt(conn, job), job)
+                self._conn = self._conn or self._prepared(None)
+                return self._finished(self._attempt(self._conn, job), job)
             except _Stood:
                 stood: T = self._doubted[0]
                 return self._finished(stood, job)
@@ -259,17 +262,6 @@ class Link:
         if job.changes:
             self._confirmed = self._mark
         return result
-
-    def _reconnect(self) -> _Connection:
-        conn = self._connect()
-        try:
-            self._configure(conn)
-        except BaseException:
-            # Without its settings it would look for the tables elsewhere.
-            conn.close()
-            raise
-        self._conn = conn
-        return conn
 
     def _attempt(self, conn: _Connection, job: Job[T]) -> T:
         failure: BaseException | None = None
