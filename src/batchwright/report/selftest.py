@@ -2,7 +2,7 @@
 The validator tried on itself: documents that are in order, and each of them broken in one place.
 
 Fixtures and mutations are data: `fixtures/*.json` are documents, `mutations/*.json` are lists of
-changes, each with the rule that must refuse it.
+changes, each with the rule that must refuse it and, where several rules do, with the place where.
 """
 
 from __future__ import annotations
@@ -30,22 +30,28 @@ class Case:
     Attributes:
         name: Of the fixture, and of what was changed in it.
         rule: The rule that must refuse it; `None`: it is in order.
+        place: Where it must find the breach; `None`: anywhere.
         findings: What was found.
     """
 
     name: str
     rule: str | None
     findings: Sequence[Finding]
+    place: str | None = None
 
     @property
     def passed(self) -> bool:
         """Whether the validator said what it must."""
         if self.rule is None:
             return not self.findings
-        return any(finding.rule == self.rule for finding in self.findings)
+        return any(
+            finding.rule == self.rule and self.place in {None, finding.place}
+            for finding in self.findings
+        )
 
     def __str__(self) -> str:
-        wanted = f"to be refused by {self.rule}" if self.rule else "to be accepted"
+        where = f" at {self.place}" if self.place else ""
+        wanted = f"to be refused by {self.rule}{where}" if self.rule else "to be accepted"
         said = "; ".join(map(str, self.findings[:3])) or "nothing was found"
         return f"{self.name}: was {wanted}, but: {said}"
 
@@ -86,7 +92,12 @@ def _mutated(fixtures: dict[str, Any], mutation: dict[str, Any]) -> Case:
         raise ValueError(f"{name}: {where} cannot be changed so: {error!r}") from None
     if document == whole:
         raise ValueError(f"{name}: it changes nothing")
-    return Case(name=name, rule=mutation["rule"], findings=validate(orjson.dumps(document)))
+    return Case(
+        name=name,
+        rule=mutation["rule"],
+        findings=validate(orjson.dumps(document)),
+        place=mutation.get("place"),
+    )
 
 
 def _change(document: Any, mutation: dict[str, Any]) -> None:
