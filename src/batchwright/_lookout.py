@@ -2,13 +2,15 @@
 Looking at many batches of one org for the price of few requests.
 
 The API's rate limit counts every request to a batch endpoint, and one page of `list` shows up to
-1,000 batches. So while many are watched, a page answers for all of them; where a workspace is so
-full of others' batches that pages do not pay, single reads are used.
+1,000 batches. So while many are watched, a page answers for all of them. Where others make batches
+in the same workspace, pages begin at the newest of ours; where ours lie so thinly among theirs that
+pages do not pay, single reads are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -33,19 +35,21 @@ class Lookout:
     def __init__(self, org: OrgLink, interval: float) -> None:
         self._org = org
         self._interval = interval
-        self._watched: set[str] = set()
+        self._watched: dict[str, datetime] = {}
+        #: Whether pages begin at our newest, since the newest of all are others'.
+        self._crowded = False
         self._seen: dict[str, dict[str, Any]] = {}
         self._read_at = float("-inf")
         self._rest_until = float("-inf")
         self._lock = anyio.Lock()
 
-    def watch(self, batch_id: str) -> None:
-        """Count a batch in."""
-        self._watched.add(batch_id)
+    def watch(self, batch_id: str, created_at: datetime | None) -> None:
+        """Count a batch in, with the time at which it was made."""
+        self._watched[batch_id] = created_at or datetime.min.replace(tzinfo=UTC)
 
     def forget(self, batch_id: str) -> None:
         """Count a batch out."""
-        self._watched.discard(batch_id)
+        self._watched.pop(batch_id, None)
         self._seen.pop(batch_id, None)
 
     async def look(self, batch_id: str, *, directly: bool = False) -> Reply:
@@ -73,8 +77,8 @@ class Lookout:
     async def _read(self, now: float) -> None:
         """Read pages while they pay."""
         self._seen.clear()
-        cursor: str | None = None
         missing = set(self._watched)
+        cursor = self._newest(missing) if self._crowded else None
         while missing:
             try:
                 reply = await self._org.call("list", self._page(cursor))
@@ -85,12 +89,23 @@ class Lookout:
             self._seen.update(ours)
             missing -= ours.keys()
             if len(ours) < min(WORTH_A_PAGE, len(missing) + len(ours)):
+                if cursor is None:
+                    self._crowded = True
+                    cursor = self._newest(missing)
+                    continue
+                self._crowded = False
                 self._rest_until = now + REST_INTERVALS * self._interval
                 break
             if not reply.data.get("has_more") or not rows:
                 break
             cursor = rows[-1]["id"]
         self._read_at = clock().monotonic()
+
+    def _newest(self, missing: set[str]) -> str:
+        """Return the newest of the *missing*, and count it out: its page begins behind it."""
+        newest = max(missing, key=self._watched.__getitem__)
+        missing.discard(newest)
+        return newest
 
     def _page(self, after: str | None) -> Callable[[], Any]:
         return lambda: self._org.gateway.list(limit=PAGE, after_id=after)

@@ -86,7 +86,7 @@ class Watch:
         With *at_once* the first look does not wait (a batch of an earlier process may have ended
         meanwhile); with *once* there is only that look.
         """
-        self._lookout.watch(self._id)
+        self._lookout.watch(self._id, self.shard.created_at)
         try:
             return await self._watch(at_once=at_once, once=once)
         finally:

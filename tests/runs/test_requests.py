@@ -8,8 +8,8 @@ import anthropic
 import pytest
 from tests.support import Heard, assert_own_answers, items, params, runner_on, sent
 
-from batchwright import ShardLimits
-from batchwright.simulator import Error, WorldSettings
+from batchwright import ShardLimits, ShardSubmitted
+from batchwright.simulator import Access, Error, WorldSettings
 from batchwright.testing import simulate
 
 
@@ -24,15 +24,14 @@ async def test_many_batches_are_watched_through_pages():
 
         assert result.complete
         assert len(sim.creates) == 200
-        looks = len(sim.calls("retrieve")) + len(sim.calls("list"))
         rounds = max(batch.polls for batch in result.report.batches)
         assert rounds > 5
-        assert looks < rounds * 200 / 3
+        assert looks(sim) < rounds * 200 / 3
 
 
-async def test_a_workspace_full_of_others_is_not_paged_through(monkeypatch):
-    """Where pages do not pay, single reads are used; everything is delivered all the same."""
-    monkeypatch.setattr("batchwright._lookout.PAGE", 5)
+async def test_pages_begin_at_our_newest_batch_where_others_came_later(monkeypatch):
+    """In a workspace full of others' newer batches a page still answers for all of ours."""
+    monkeypatch.setattr("batchwright._lookout.PAGE", 20)
     settings = WorldSettings(duration=(30_000, 40_000))
     async with (
         simulate(settings=settings) as sim,
@@ -45,13 +44,43 @@ async def test_a_workspace_full_of_others_is_not_paged_through(monkeypatch):
         for n in range(30):
             request = {"custom_id": f"x{n}", "params": params("x")}
             await other.messages.batches.create(requests=[request])
-        before = len(sim.calls("list"))
+        before = looks(sim)
         result = await task
 
         assert result.complete
         assert_own_answers(result, items(12))
         rounds = max(batch.polls for batch in result.report.batches)
-        assert len(sim.calls("list")) - before < rounds
+        assert looks(sim) - before < rounds * 12 / 2
+
+
+async def test_pages_among_many_others_are_given_up(monkeypatch):
+    """Where ours lie thinly among others' pages do not pay, and single reads are used."""
+    monkeypatch.setattr("batchwright._lookout.PAGE", 5)
+    settings = WorldSettings(duration=(30_000, 40_000))
+
+    def others(event):
+        if isinstance(event, ShardSubmitted):
+            ours = sim.world.batches[event.batch_id]
+            access = Access(key="theirs", workspace=ours.workspace, version="2026-10-21")
+            for n in range(6):
+                sim.world.create(access, [{"custom_id": f"x{n}", "params": params("x")}])
+
+    limits = ShardLimits(max_requests=1, concurrency=1)
+    async with (
+        simulate(settings=settings) as sim,
+        runner_on(sim, limits=limits, on_event=others) as runner,
+    ):
+        result = await runner.run(items(12))
+
+        assert result.complete
+        rounds = max(batch.polls for batch in result.report.batches)
+        assert len(sim.calls("list")) < rounds
+        assert len(sim.calls("retrieve")) > rounds * 6
+
+
+def looks(sim):
+    """Return how often a batch, or a page of them, was read."""
+    return len(sim.calls("retrieve")) + len(sim.calls("list"))
 
 
 async def test_a_list_that_fails_falls_back_to_single_reads():
