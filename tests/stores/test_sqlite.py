@@ -305,14 +305,31 @@ async def test_little_space_left(store, monkeypatch):
     """Intake stops with a message while there is still space for the work already begun."""
     desk = await desk_on(store)
     await desk.fill(1)
-    usage = shutil.disk_usage(store.path.parent)._replace(free=_sqlite_files.RESERVE + 1_000)
+    usage = shutil.disk_usage(store.path.parent)._replace(free=_sqlite_files.RESERVE + 2_500)
     monkeypatch.setattr(_sqlite_files.shutil, "disk_usage", lambda _: usage)
 
-    with pytest.raises(StoreFull, match=r"64,001,000 bytes are free and .* are needed"):
+    with pytest.raises(StoreFull, match=r"64,002,500 bytes are free and .* are needed"):
         await desk.take(question(0), question(1, text="x" * 2_000))
 
     await desk.take(question(0))
     assert await desk.states() == "P"
+
+
+async def test_little_space_left_for_answers(store, monkeypatch):
+    """Before anything is sent there is room for the answers to all that was taken in."""
+    desk = await desk_on(store)
+    usage = shutil.disk_usage(store.path.parent)._replace(free=_sqlite_files.RESERVE + 30_000)
+    monkeypatch.setattr(_sqlite_files.shutil, "disk_usage", lambda _: usage)
+    intake = await store.begin_intake(desk.lease)
+
+    async def stage(start):
+        rows = [question(n) for n in range(start, start + 5)]
+        await store.stage(desk.lease, intake, rows, "error")
+
+    for start in range(0, 25, 5):
+        await stage(start)
+    with pytest.raises(StoreFull, match="and their answers"):
+        await stage(25)
 
 
 async def full_after(store, pages):

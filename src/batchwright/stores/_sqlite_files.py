@@ -13,6 +13,8 @@ from batchwright.errors import StoreError, StoreFull
 
 #: Space that an intake leaves free for the work that follows, bytes.
 RESERVE: Final = 64_000_000
+#: Space kept for the answer to an item that is taken in: a short one, with all that surrounds it.
+ANSWER: Final = 1_000
 #: Times a chunk is written: to the journal and to the file.
 WRITES: Final = 2
 
@@ -67,18 +69,18 @@ def free_space(path: Path) -> int:
     return shutil.disk_usage(path.parent).free
 
 
-def check_space(path: Path, size: int) -> None:
+def check_space(path: Path, size: int, items: int) -> None:
     """
-    Make sure that *size* bytes can be stored with a reserve left.
+    Make sure that *size* bytes can be stored, and after them the answers to *items* items.
 
     Raises:
         StoreFull: There is too little space.
     """
-    free, need = free_space(path), RESERVE + WRITES * size
+    free, need = free_space(path), RESERVE + WRITES * size + ANSWER * items
     if free < need:
         raise StoreFull(
             f"too little space for the store {path}: {free:,} bytes are free and {need:,} are "
-            "needed to take in more items. Free some, or put the store elsewhere."
+            "needed to take in more items and their answers. Free some, or put the store elsewhere."
         )
 
 

@@ -123,7 +123,8 @@ def stage(
     run = fence(db, lease)
     if run.opened != intake:
         raise _rules.not_open(run.name, intake)
-    check_space(db.path, sum(_ROW + len(row.body) + 2 * len(row.id) for row in rows))
+    size = sum(_ROW + len(row.body) + 2 * len(row.id) for row in rows)
+    check_space(db.path, size, run.staged + len(rows))
     known = _look_up(db, run, [row.id for row in rows])
     chunk = _Chunk()
     for row in rows:
