@@ -26,7 +26,7 @@ def test_interrupted_is_130_and_the_next_run_finishes(
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert out == ""
-    assert "on the server" in err
+    assert "batches go on at the server" in err
     assert "To go on: batchwright resume --out out.jsonl" in err
     assert "Traceback" not in err
     assert not (shell.folder / "out.jsonl").exists()
@@ -66,5 +66,6 @@ def test_cancel_keeps_what_is_finished(shell: Shell, sim: Simulator) -> None:
     assert done.returncode == 3, done.stderr
     assert "canceled" in done.stdout
     assert "--resubmit canceled" in done.stdout
+    assert "paid for twice" not in done.stdout
     again = shell("resume", "--resubmit", "canceled", "--out", "out.jsonl", *FAST)
     assert again.returncode == 0, again.stderr

@@ -13,6 +13,8 @@ from batchwright.types import ON_REQUEST, TAKEN_UP
 
 #: Items that have no outcome yet are told with these words when a run is looked at.
 OPEN = frozenset({"waiting", "in_flight"})
+#: Reasons of items that were never worked on at the API, or whose requests it ended unbilled.
+UNPAID = frozenset({"canceled"})
 
 
 def command(name: str, where: Where, *more: str, base_url: str | None = None) -> str:
@@ -55,7 +57,8 @@ def next_steps(
     if again:
         flags = [f"--resubmit {reason}" for reason in again]
         resume = command("resume", where, *flags, *to, base_url=base_url)
-        steps.append(f"{resume}   # sends them anew; they may be paid for twice")
+        twice = "" if UNPAID.issuperset(again) else "; they may be paid for twice"
+        steps.append(f"{resume}   # sends them anew{twice}")
     if not written and not steps:
         steps.append(f"{command('export', where, '--out OUT.jsonl')}   # writes the results")
     return steps
