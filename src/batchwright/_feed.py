@@ -14,6 +14,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from anyio.lowlevel import checkpoint
+
 from batchwright._cache import answer_from_earlier
 from batchwright._context import RunContext
 from batchwright._gather import Call
@@ -25,6 +27,8 @@ from batchwright.types import ItemError, Outcome
 
 #: Items written at once.
 CHUNK = 1_000
+#: Calls that are told in one turn of the loop.
+SLICE = 50
 #: Waves that may end without an outcome for a call, which the next one takes up, before it is told.
 MOST_WAVES = 3
 #: Reasons that the next wave takes up by itself: nothing to tell anybody yet.
@@ -178,6 +182,9 @@ class Feed:
                 anew.append(asked[row.outcome.id])
             else:
                 self._tell_known(row)
+            if row.position % SLICE == 0:
+                # Whoever was told builds a message, and others have their turn in between.
+                await checkpoint()
         if anew:
             await self._ask_anew(anew)
         if cache:

@@ -88,7 +88,8 @@ class Interceptor(anthropic.Middleware):
             APIConnectionError: The API cannot be reached.
         """
         path = str(request.url).partition("?")[0]
-        if request.method.lower() != "post" or path != MESSAGES or not _is_plain(request.json):
+        asks = request.method.lower() == "post" and path == MESSAGES
+        if not asks or not isinstance(request.json, Mapping):
             return await call_next(request)
         raw_mode = str(request.headers.get("X-Stainless-Raw-Response", ""))
         if request.stream or request.json.get("stream") or raw_mode == "stream":
@@ -120,10 +121,6 @@ class Interceptor(anthropic.Middleware):
             options=request.options,
             retries_taken=request.retries_taken,
         )
-
-
-def _is_plain(body: Any) -> bool:
-    return isinstance(body, Mapping)
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,33 +36,39 @@ def fates(sim, *fates):
 
 
 @pytest.mark.parametrize(
-    ("fate", "kind"),
+    ("fate", "status", "kind"),
     [
-        (errored("invalid_request_error", "bad"), anthropic.BadRequestError),
-        (errored("not_found_error", "model: x"), anthropic.NotFoundError),
-        (errored("request_too_large", "large"), anthropic.ContentTooLargeError),
-        (errored("api_error", "oops"), anthropic.InternalServerError),
-        (errored("overloaded_error", "busy"), anthropic.OverloadedError),
-        (errored("rate_limit_error", "slow"), anthropic.RateLimitError),
-        (errored("timeout_error", "late"), anthropic.GatewayTimeoutError),
-        (errored("authentication_error", "key"), anthropic.AuthenticationError),
-        (errored("permission_error", "no"), anthropic.PermissionDeniedError),
-        (errored("billing_error", "money"), anthropic.PaymentRequiredError),
-        (errored("invalid_request_error", "credit balance too low"), anthropic.BadRequestError),
+        (errored("invalid_request_error", "bad"), 400, anthropic.BadRequestError),
+        (errored("not_found_error", "model: x"), 404, anthropic.NotFoundError),
+        (errored("request_too_large", "large"), 413, anthropic.APIStatusError),
+        (errored("api_error", "oops"), 500, anthropic.InternalServerError),
+        (errored("overloaded_error", "busy"), 529, anthropic.APIStatusError),
+        (errored("rate_limit_error", "slow"), 429, anthropic.RateLimitError),
+        (errored("timeout_error", "late"), 504, anthropic.APIStatusError),
+        (errored("authentication_error", "key"), 401, anthropic.AuthenticationError),
+        (errored("permission_error", "no"), 403, anthropic.PermissionDeniedError),
+        (errored("billing_error", "money"), 402, anthropic.APIStatusError),
+        (
+            errored("invalid_request_error", "credit balance too low"),
+            400,
+            anthropic.BadRequestError,
+        ),
     ],
-    ids=lambda value: getattr(value, "__name__", None),
+    ids=lambda value: str(value) if isinstance(value, int) else "",
 )
-async def test_errors_are_the_sdks(sim, fate, kind):
+async def test_errors_are_the_sdks(sim, fate, status, kind):
     """An item's error is raised as the SDK raises it for a direct call, once, with its body."""
     fates(sim, fate)
     async with client_on(sim, retry=ONCE) as client:
         with pytest.raises(kind) as raised:
             await ask(client, "hi")
+        sim.on("message", Error(status, type=fate.error_type, message=fate.message))
+        with pytest.raises(kind) as directly:
+            await ask(client.direct.with_options(max_retries=0), "hi")
     error = raised.value
-    assert type(error) is kind
-    assert error.body["type"] == "error"
-    assert error.type == error.body["error"]["type"]
-    assert fate.message in error.api_message
+    assert type(error) is type(directly.value)
+    assert (error.status_code, error.body["error"]["type"]) == (status, fate.error_type)
+    assert fate.message in error.body["error"]["message"]
     assert set(sent(sim).values()) == {1}
 
 
@@ -71,8 +77,9 @@ async def test_an_expired_call_is_a_timeout():
     settings = WorldSettings(expire_rate=1.0)
     twice = RetryBudget(max_attempts=2, backoff=0.01, max_backoff=0.02)
     async with simulate(settings=settings) as sim, client_on(sim, retry=twice) as client:
-        with pytest.raises(anthropic.GatewayTimeoutError, match="after 2 tries"):
+        with pytest.raises(anthropic.APIStatusError, match="after 2 tries") as raised:
             await ask(client, "hi")
+        assert raised.value.status_code == 504
         assert batch_sizes(sim) == [1, 1]
 
 
@@ -132,6 +139,9 @@ async def test_a_failed_call_is_asked_anew(sim, tmp_path):
     next_process()
     async with client_on(sim, store, retry=ONCE) as client:
         assert (await ask(client, "hi")).id == answer.id
+    async with runner_on(sim, store) as runner:
+        report = await runner.report("calls")
+    assert all(evidence.holds for evidence in report.evidence)
     assert batch_sizes(sim) == [1, 1, 1]
     assert len({create.custom_ids for create in sim.creates}) == 1
 
@@ -301,7 +311,7 @@ async def test_leaving_early_keeps_what_was_sent(sim, tmp_path):
                 await asyncio.sleep(0.001)
             raise ZeroDivisionError
     told = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(error) for error in told} == {anthropic.ClientClosedRequestError}
+    assert {error.status_code for error in told} == {499}
     hold.let_go()
     next_process()
     async with client_on(sim, store) as client:
