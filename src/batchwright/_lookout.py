@@ -85,6 +85,8 @@ class Lookout:
             except CallFailed:
                 break
             rows = [row for row in _rows(reply) if isinstance(row.get("id"), str)]
+            # Meanwhile some may have been counted out.
+            missing &= self._watched.keys()
             ours = {row["id"]: row for row in rows if row["id"] in missing}
             self._seen.update(ours)
             missing -= ours.keys()
