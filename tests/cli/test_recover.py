@@ -33,6 +33,7 @@ def test_batches_that_still_run_come_first_in_the_advice(inside: Shell, sim: Sim
     (batch,) = sim.world.books().batches
     assert f"Not recovered: batch {batch.id}" in done.stdout
     steps = [line for line in done.stdout.splitlines() if line.startswith("Next: ")]
+    assert len(steps) == 1, "a resume now would pay twice"
     assert steps[0].startswith("Next: batchwright recover --store new.db ITEMS.jsonl")
     assert len(sim.creates) == 1
 

@@ -42,20 +42,17 @@ class Summary:
     @property
     def next(self) -> list[str]:
         """Commands to type next, each with its why."""
-        return self._first_steps + next_steps(
+        if any(reason == NOT_RECOVERED for reason, _ in self.stopped):
+            # Nothing else: what goes on with the run may pay for what those batches answer.
+            again = command("recover", self.where, "ITEMS.jsonl", base_url=self.base_url)
+            return [f"{again}   # once they have ended; to resume before may pay twice"]
+        return next_steps(
             self.where,
             self.reasons,
             base_url=self.base_url,
             out=self.out,
             written=self.written is not None,
         )
-
-    @property
-    def _first_steps(self) -> list[str]:
-        if all(reason != NOT_RECOVERED for reason, _ in self.stopped):
-            return []
-        again = command("recover", self.where, "ITEMS.jsonl", base_url=self.base_url)
-        return [f"{again}   # once they have ended; before resume, which may pay twice"]
 
 
 def examples_of(result: RunResult) -> dict[str, list[Outcome]]:
