@@ -248,6 +248,10 @@ class Session:
                 except BatchwrightError:
                     # A lost lease or a full disk was raised already.
                     _lease.abandon(lease)
+                except asyncio.CancelledError:
+                    # Told to stop a second time, as by Ctrl-C twice: this process goes on at once.
+                    _lease.abandon(lease)
+                    raise
 
     def _job(self) -> Job:
         options = self._options

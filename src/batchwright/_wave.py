@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import anyio
+from anyio.abc import TaskGroup
 
 from batchwright._backlog import Backlog, Heap
 from batchwright._clock import clock
@@ -101,8 +102,9 @@ class Wave:
             self._crew.begin(tasks, backlog)
             for shard in shards:
                 self._crew.start(shard)
-            await self._conduct()
-            tasks.cancel_scope.cancel()
+            # Not here, in the caller's task: a cancel of his that fell on the same moment as a time
+            # limit inside would carry the limit's name, and be taken for the end of the wave.
+            tasks.start_soon(self._conduct_to_end, tasks)
         await self._forecast.remember()
         await self._dispatch.finish()
         await self._tell_progress(force=True)
@@ -129,6 +131,10 @@ class Wave:
         while True:
             await clock().sleep(HEARTBEAT)
             await self._ctx.prove_owner()
+
+    async def _conduct_to_end(self, tasks: TaskGroup) -> None:
+        await self._conduct()
+        tasks.cancel_scope.cancel()
 
     async def _conduct(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from tests.support import Heard, assert_own_answers, items, runner_on, sent
 
 from batchwright import RunLocked, ShardLimits, _lease
 from batchwright._clock import SystemClock, use_clock
-from batchwright.events import WaitingForOwner
+from batchwright.events import ShardSubmitted, WaitingForOwner
 from batchwright.simulator import Simulator, WorldSettings
 from batchwright.store import Owner
 from batchwright.stores import open_store
@@ -225,6 +225,28 @@ async def test_a_sleeper_proves_its_lease_before_it_sends(tmp_path):
 
     assert result.complete
     assert proofs[0] == 0
+
+
+async def test_who_is_cancelled_twice_can_go_on_at_once(tmp_path, monkeypatch):
+    """The second cancel falls into giving the run up; the same process is not locked out."""
+    heard = Heard()
+    async with simulate() as sim, runner_on(sim, tmp_path / "run.db", on_event=heard) as runner:
+        task = asyncio.create_task(runner.run(items(30)))
+        release = runner._store.release
+
+        async def interrupted(lease):
+            task.cancel()
+            await asyncio.sleep(0)
+            await release(lease)
+
+        monkeypatch.setattr(runner._store, "release", interrupted)
+        await heard.until(ShardSubmitted)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        monkeypatch.undo()
+
+        assert (await runner.run(items(30))).complete
 
 
 async def test_the_lease_is_kept_while_items_are_read(tmp_path, monkeypatch):

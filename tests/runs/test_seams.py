@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from contextlib import AsyncExitStack
 
@@ -21,7 +22,18 @@ from tests.support import (
     sent,
 )
 
-from batchwright import BatchRunner, Item, Org, RetryBudget, ShardLimits, Stay, Switch, SyncLimits
+from batchwright import (
+    BatchRunner,
+    Item,
+    Org,
+    Polling,
+    RetryBudget,
+    ShardLimits,
+    Stay,
+    Switch,
+    SyncLimits,
+)
+from batchwright._wave import Wave
 from batchwright.cli._exits import Exit, exit_of
 from batchwright.events import PolicyBroke, ShardSubmitted
 from batchwright.simulator import (
@@ -369,3 +381,31 @@ async def test_a_policy_that_breaks_is_taken_to_stay():
     ):
         assert (await runner.run(items(5))).complete
         assert heard.of(PolicyBroke)
+
+
+@pytest.mark.parametrize("turn", range(4))
+async def test_a_cancel_at_the_moment_of_a_time_limit_is_heeded(tmp_path, monkeypatch, turn):
+    """R20: told to stop while the wave's own wait runs out, a run stops and does not return."""
+    loop = asyncio.get_running_loop()
+    heard = Heard()
+    calm = Polling(interval=0.3)
+    settings = WorldSettings(duration=(20_000, 20_000))
+    async with simulate(settings=settings) as sim:
+        async with runner_on(
+            sim, tmp_path / "run.db", on_event=heard, polling=calm, limits=FIVE
+        ) as runner:
+            task = asyncio.create_task(runner.run(items(60)))
+            while len(heard.of(ShardSubmitted)) < 12:
+                await asyncio.sleep(0.001)
+
+            def patience(_):
+                # The loop is held up past both moments, so that both fall into one turn of it.
+                loop.call_later(0.016 + 0.001 * turn, task.cancel)
+                loop.call_later(0.005, time.sleep, 0.030)
+                return 0.015
+
+            monkeypatch.setattr(Wave, "_patience", patience)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            monkeypatch.undo()
+            assert (await runner.run(items(60))).complete
