@@ -217,8 +217,11 @@ class Feed:
         """
         Let items wait as if they had never been asked.
 
-        A question is only replaced by another one, so an empty one stands between the two.
+        A question is only replaced by another one, so an empty one stands between the two. The
+        tries that are forgotten with it are missed in the run's books, which are told so.
         """
+        ctx = self._here()
+        await ctx.store.put_facts(ctx.lease, {"replaced": True})
         empty = [
             replace(row, digest=b"", body=b"", refusal=_REPLACED, reason="replaced") for row in rows
         ]
