@@ -48,6 +48,19 @@ def test_json_is_all_there_is_on_stdout(inside: Shell) -> None:
     assert told["next"] == ["batchwright export --out OUT.jsonl   # writes the results"]
 
 
+def test_answers_of_another_run(inside: Shell, sim: Simulator) -> None:
+    """With --cache a run asks only what no earlier one was answered, and says how many it took."""
+    write_items(inside.folder / "items.jsonl", *map(item, range(4)))
+    write_items(inside.folder / "more.jsonl", *map(item, range(6)))
+    assert inside("run", "items.jsonl", *FAST).returncode == 0
+    done = inside("run", "more.jsonl", "--run-id", "more", "--cache", "--out", "out.jsonl", *FAST)
+    assert done.returncode == 0, done.stderr
+    assert "4 items answered from earlier runs" in done.stderr
+    paths = [line["via"] for line in read_lines(inside.folder / "out.jsonl")]
+    assert paths == ["cache"] * 4 + ["batch"] * 2
+    assert [len(create.custom_ids) for create in sim.creates] == [4, 2]
+
+
 def test_incomplete_is_3_and_says_why(inside: Shell, sim: Simulator) -> None:
     """What failed is named with its error, and the next command can be typed as it stands."""
     sim.fate_for("doc_1", errored("invalid_request_error", "no such tool"))
