@@ -33,6 +33,7 @@ from batchwright import (
     RunLocked,
     ShardLimits,
 )
+from batchwright.errors import StoreError
 from batchwright.events import ItemsMerged, RunInterrupted, ShardSubmitted
 from batchwright.simulator import Simulator, Slow, WorldSettings, errored
 from batchwright.testing import simulate
@@ -362,3 +363,23 @@ def test_a_runner_that_never_runs_opens_nothing(tmp_path):
     BatchRunner(store=tmp_path / "run.db", polling=FAST)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+async def test_a_store_that_goes_away_stops_the_sending(tmp_path, fate):
+    """What would be known to no later run is not sent; the message says how to go on."""
+    store = tmp_path / "run.db"
+    heard = Heard()
+    limits = ShardLimits(max_requests=5, max_live=1)
+    async with simulate(settings=WorldSettings(duration=(2_000, 2_000))) as sim:
+        async with runner_on(sim, store, limits=limits, on_event=heard) as runner:
+            task = asyncio.create_task(runner.run(items(60)))
+            await heard.until(ShardSubmitted)
+            before = len(sim.creates)
+            for name in tmp_path.iterdir():
+                name.unlink()
+            if fate == "replaced":
+                store.write_bytes(b"")
+            with pytest.raises(StoreError, match=f"was {fate}.*batchwright recover"):
+                await task
+        assert len(sim.creates) == before

@@ -48,6 +48,8 @@ class Db:
 
     conn: sqlite3.Connection
     path: Path
+    #: Which file was opened: device and number.
+    identity: tuple[int, int] = (0, 0)
     #: `PRAGMA synchronous` for what can be read again from the API.
     calm: str = "NORMAL"
     words: dict[str, int] = field(default_factory=dict)
@@ -197,7 +199,36 @@ def _ready(conn: sqlite3.Connection, path: Path) -> Db:
         transact(db, _create, begin="BEGIN IMMEDIATE", durable=True)
     else:
         transact(db, lambda _: None, begin="BEGIN IMMEDIATE")
+    db.identity = _identity(path)
     return db
+
+
+def check_still_there(db: Db) -> None:
+    """
+    Make sure that the file still stands where it was opened.
+
+    A deleted file can be written to its end, and nobody will ever read it: what is sent from then
+    on would be known to no later run.
+
+    Raises:
+        StoreError: It was deleted, or another one stands in its place.
+    """
+    try:
+        found = _identity(db.path)
+    except FileNotFoundError:
+        found = None
+    if found != db.identity:
+        what = "was deleted" if found is None else "was replaced by another file"
+        raise StoreError(
+            f"the store {db.path} {what} while this process worked on it. Nothing more is sent; "
+            "batches that are alive go on at the server. Put the file back, or read what they "
+            "answer into a new store: batchwright recover, with the same items"
+        )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def _set_journal(conn: sqlite3.Connection, mode: str) -> None:

@@ -39,7 +39,7 @@ from batchwright.stores import _sqlite_intake as intakes
 from batchwright.stores import _sqlite_read as reading
 from batchwright.stores import _sqlite_settle as settling
 from batchwright.stores import _sqlite_write as writing
-from batchwright.stores._sqlite_db import Db, connect, transact, translated
+from batchwright.stores._sqlite_db import Db, check_still_there, connect, transact, translated
 from batchwright.stores._sqlite_look import look
 
 T = TypeVar("T")
@@ -127,10 +127,14 @@ class SQLiteStore:
         return await self._call(work, "BEGIN")
 
     async def _write(self, work: Callable[[Db], T], *, durable: bool = False) -> T:
+        def write(db: Db) -> T:
+            check_still_there(db)
+            return work(db)
+
         if self.read_only:
             raise StoreError(f"the store {self.path} was opened for reading only")
         # IMMEDIATE: a reader that turns into a writer can be refused without waiting.
-        return await self._call(work, "BEGIN IMMEDIATE", durable=durable)
+        return await self._call(write, "BEGIN IMMEDIATE", durable=durable)
 
     # -- ownership ----------------------------------------------------------------------------
 
