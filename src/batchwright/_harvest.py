@@ -31,6 +31,8 @@ from batchwright.types import ItemError
 #: A chunk of lines becomes durable together: at most so many, at most so many bytes.
 CHUNK_LINES = 2_000
 CHUNK_BYTES = 2_000_000
+#: The loop gets its turn after so many of them.
+TURN_LINES = 250
 #: Members are entered so many at a time.
 SLICE = 5_000
 #: A stream that ended properly but lacks lines is read this often in all.
@@ -206,11 +208,13 @@ class Harvest:
     async def _merge(self, lines: Sequence[bytes]) -> None:
         """Make one chunk of lines durable."""
         settlements = []
-        for data in lines:
+        for number, data in enumerate(lines, 1):
             self._tally.lines += 1
             settlement = self._read_line(data)
             if settlement is not None:
                 settlements.append(settlement)
+            if number % TURN_LINES == 0:
+                await checkpoint()
         judged = await judge_settlements(self._ctx, self._by_seq, settlements)
         if judged:
             settled = await self._ctx.settle(self.shard, judged, self._by_seq)

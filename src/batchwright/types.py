@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from batchwright._json import load_json
+from batchwright._records import record
 
 if TYPE_CHECKING:
     from anthropic.types import Message, Usage
@@ -173,7 +174,7 @@ def text_of(answer: Mapping[str, Any]) -> str:
 TRUNCATED_STOPS = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Tokens:
     """
     Token counts, summed or of one answer.
