@@ -108,6 +108,46 @@ async def test_shards_are_claimed_once(store, wire, rule):
     assert claimants == [worker.worker, None, None]
 
 
+async def test_a_commit_that_is_still_under_way(store, wire, postgres):
+    """A change whose commit goes on without its client is waited for, and not made beside it."""
+    desk = await desk_on(store)
+    await desk.fill(3)
+    for seq in range(3):
+        await desk.plan(seq)
+    await store.put_facts(desk.lease, {"work": {"open": True}})
+    worker = await store.join("run", RIVAL, LATER)
+    schema = store.target.schema
+    with postgres.connect() as conn:
+        conn.execute(
+            f"CREATE FUNCTION {schema}.nap() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_sleep(0.2); RETURN NEW; END $$"
+        )
+        conn.execute(
+            f"CREATE CONSTRAINT TRIGGER nap AFTER UPDATE ON {schema}.writers "
+            f"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.nap()"
+        )
+    conn.close()
+
+    def under_way(data, to_server):
+        return "cut after" if to_server and b"COMMIT\0" in data else "pass"
+
+    wire.rule = under_way
+    planned, main = frozenset({ShardState.PLANNED}), frozenset({"main"})
+    shards = await store.claim(worker, planned, direct=False, orgs=main, limit=1)
+    wire.rule = under_way
+    beaten = await store.renew(worker, LATER)
+    wire.rule = under_way
+    told = await store.settle(worker, 1, [answer(0)])
+
+    assert wire.cuts == 3
+    assert [shard.number for shard in shards] == [1]
+    assert [opened.worker for opened in await store.read_open("run")] == [worker.worker, None, None]
+    assert beaten.token == worker.token + 1
+    assert [known.lease for known in await store.read_workers("run")] == [beaten]
+    assert told == ["applied"]
+    await desk.audit()
+
+
 async def test_a_confirmed_change_of_a_lost_owner(store, wire, postgres):
     """A change that was stored counts, also where another took the run over right after it."""
     desk = await desk_on(store)
