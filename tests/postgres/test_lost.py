@@ -11,7 +11,7 @@ from tests.postgres.proxy import proxy_to
 from tests.postgres.server import fresh_schema
 
 from batchwright._threads import pause
-from batchwright.errors import RunLocked, StoreBusy, StoreCorrupt, StoreError
+from batchwright.errors import RunLocked, StoreBusy, StoreCorrupt, StoreError, StoreFull
 from batchwright.store import ItemState, ShardState
 from batchwright.stores._postgres_fence import fence
 from batchwright.stores._postgres_write import put_facts
@@ -344,13 +344,16 @@ async def test_cancelled_before_it_began(store, wire):
 async def test_cancelled_during_an_outage(store, wire):
     """A cancelled caller does not wait for a server that is away."""
     desk = await desk_on(store)
+    await desk.rows()
     wire.closed = True
     wire.cut()
     writing = asyncio.create_task(store.put_facts(desk.lease, {"a": 1}))
+    reading = asyncio.create_task(store.read_run("run"))
     await asyncio.sleep(0.01)
-    writing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await writing
+    for task in (writing, reading):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
     wire.closed = False
 
     assert (await desk.info()).facts == {}
@@ -400,6 +403,30 @@ async def test_undone_without_end(store, postgres):
         await desk.settle(1, answer(0))
 
     assert await desk.states() == "III"
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind", "message"),
+    [
+        ("53100", StoreFull, "no space left on the server"),
+        ("XX001", StoreCorrupt, "is damaged"),
+        ("57014", StoreError, "Look at statement_timeout"),
+        ("42501", StoreError, "may not do what it has to"),
+        ("P0001", StoreError, "failed: tripped"),
+    ],
+)
+async def test_what_does_not_get_better(store, postgres, sqlstate, kind, message):
+    """What another try cannot mend is told at once, in the library's words, and undone."""
+    desk = await desk_on(store)
+    await desk.fill(3)
+    await desk.ship(0, 1, 2)
+    tripped(postgres, store, sqlstate, 1)
+    with pytest.raises(StoreError, match=message) as caught:
+        await desk.settle(1, answer(0))
+
+    assert type(caught.value) is kind
+    assert await desk.states() == "III"
+    assert await desk.settle(1, answer(0)) == ["applied"]
 
 
 async def test_locked_by_another_program(postgres):
