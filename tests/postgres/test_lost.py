@@ -431,7 +431,7 @@ async def test_what_does_not_get_better(store, postgres, sqlstate, kind, message
 
 async def test_locked_by_another_program(postgres):
     """A lock that somebody keeps is waited for as long as a server that is away, and no longer."""
-    store = PostgresStore(postgres.url(fresh_schema()) + "&outage=0.2&options=-c%20lock_timeout=1")
+    store = PostgresStore(postgres.url(fresh_schema()) + "&outage=0.2")
     await store.open()
     desk = await desk_on(store)
     await store._writer.worker.call(
