@@ -7,7 +7,7 @@ How a settlement meets an item, what is counted, and how a stored item is told a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -151,10 +151,18 @@ def end_of(said: Settlement) -> tuple[ItemState, str | None, str]:
     return said.state, said.reason, ""
 
 
-def count_ends(settlements: Sequence[Settlement], tally: Tally) -> None:
-    """Count, as `settle_one` would, settlements that end items travelling in their shard."""
+def count_ends(
+    settlements: Sequence[Settlement],
+    fates: Iterable[tuple[ItemState, str | None, str]],
+    tally: Tally,
+) -> None:
+    """
+    Count, as `settle_one` would, settlements that end items travelling in their shard.
+
+    *fates*: what `end_of` says of each.
+    """
     tally.item(ItemState.IN_FLIGHT, None, "", -len(settlements))
-    for (state, reason, flag), count in Counter(map(end_of, settlements)).items():
+    for (state, reason, flag), count in Counter(fates).items():
         tally.item(state, reason, flag, count)
     for said in settlements:
         if said.tokens is not None:

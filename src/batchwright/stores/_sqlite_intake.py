@@ -40,15 +40,12 @@ class _Known(NamedTuple):
 class _Chunk:
     """What becomes of one chunk: rows for each table."""
 
-    items: list[tuple[int | None, ...]] = field(default_factory=list)
-    questions: list[tuple[object, ...]] = field(default_factory=list)
-    bodies: list[tuple[int, bytes]] = field(default_factory=list)
-    errors: list[tuple[int, bytes | None]] = field(default_factory=list)
+    #: Key, place and row of each item that is new.
+    new: list[tuple[int, int, NewItem]] = field(default_factory=list)
     changes: list[tuple[object, ...]] = field(default_factory=list)
     seen: list[tuple[int, int]] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
     clashes: list[Clash] = field(default_factory=list)
-    new: list[NewItem] = field(default_factory=list)
 
 
 # -- begin ------------------------------------------------------------------------------------
@@ -129,8 +126,10 @@ def stage(
     chunk = _Chunk()
     for row in rows:
         _take(db, run, chunk, known, intake << SHIFT | row.position, row, on_changed)
-    _write(db, chunk)
-    write_counts(db, run.number, _rules.count_births(chunk.new), staged=True)
+    _write_new(db, run, chunk.new)
+    _write_known(db, chunk)
+    births = _rules.count_births([row for _, _, row in chunk.new])
+    write_counts(db, run.number, births, staged=True)
     new = len(chunk.new)
     db.conn.execute("UPDATE runs SET staged = staged + ? WHERE number = ?", (new, run.number))
     return Staged(new=new, known=len(chunk.places) - new, clashes=tuple(chunk.clashes))
@@ -165,8 +164,8 @@ def _take(
 ) -> None:
     found = known.get(row.id)
     if found is None:
-        key = run.end + run.staged + len(chunk.items)
-        _add_new(db, run, chunk, key, place, row)
+        key = run.end + run.staged + len(chunk.new)
+        chunk.new.append((key, place, row))
     elif found.seen >> SHIFT == place >> SHIFT:
         _clash(chunk, "duplicate", row, found.seen & MASK)
         return
@@ -190,21 +189,6 @@ def _clash(chunk: _Chunk, kind: str, row: NewItem, first: int) -> None:
     )
 
 
-def _add_new(db: Db, run: RunRow, chunk: _Chunk, key: int, place: int, row: NewItem) -> None:
-    state, reason = _rules.birth(row)
-    headers, size = header_id(db, run, row.headers), entry_size(row.custom_id, len(row.body))
-    chunk.items.append((key, int(state), db.word(reason) or 0, headers, size, place))
-    digest, model = bytearray(row.digest), db.word(row.model)
-    chunk.questions.append(
-        (key, run.number, row.id, row.custom_id, digest, model, row.metadata or 0)
-    )
-    if row.refusal is None:
-        chunk.bodies.append((key, row.body))
-    else:
-        chunk.errors.append((key, _rules.dump_error(row.refusal)))
-    chunk.new.append(row)
-
-
 def _add_change(db: Db, run: RunRow, chunk: _Chunk, key: int, row: NewItem) -> None:
     state, reason = _rules.birth(row)
     headers, size = header_id(db, run, row.headers), entry_size(row.custom_id, len(row.body))
@@ -224,18 +208,57 @@ def header_id(db: Db, run: RunRow, text: str) -> int:
     return cached
 
 
-def _write(db: Db, chunk: _Chunk) -> None:
-    many = db.conn.executemany
+def _write_new(db: Db, run: RunRow, new: Sequence[tuple[int, int, NewItem]]) -> None:
+    many, number = db.conn.executemany, run.number
+    headers = {text: header_id(db, run, text) for text in {row.headers for _, _, row in new}}
+    births = {born: _born(db, *born) for born in {_rules.birth(row) for _, _, row in new}}
+    models = {name: db.word(name) for name in {row.model for _, _, row in new}}
     # Zeros for nulls: the module asks whether a null could be adapted, which takes longer than
     # the rest of its way into the table. The same holds for numbers of an enum and for bytes.
     many(
         "INSERT INTO items (key, state, reason, headers, size, seen) "
         "VALUES (?, ?, NULLIF(?, 0), ?, ?, ?)",
-        chunk.items,
+        [
+            (
+                key,
+                *births[_rules.birth(row)],
+                headers[row.headers],
+                entry_size(row.custom_id, len(row.body)),
+                place,
+            )
+            for key, place, row in new
+        ],
     )
-    many("INSERT INTO questions VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0))", chunk.questions)
-    many("INSERT INTO bodies VALUES (?, ?)", chunk.bodies)
-    many("INSERT INTO answers (key, error) VALUES (?, ?)", chunk.errors)
+    many(
+        "INSERT INTO questions VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0))",
+        [
+            (
+                key,
+                number,
+                row.id,
+                row.custom_id,
+                bytearray(row.digest),
+                models[row.model],
+                row.metadata or 0,
+            )
+            for key, _, row in new
+        ],
+    )
+    sound = [(key, row.body) for key, _, row in new if row.refusal is None]
+    many("INSERT INTO bodies VALUES (?, ?)", sound)
+    refused = [(key, row.refusal) for key, _, row in new if row.refusal is not None]
+    many(
+        "INSERT INTO answers (key, error) VALUES (?, ?)",
+        [(key, _rules.dump_error(refusal)) for key, refusal in refused],
+    )
+
+
+def _born(db: Db, state: ItemState, reason: str | None) -> tuple[int, int]:
+    return int(state), db.word(reason) or 0
+
+
+def _write_known(db: Db, chunk: _Chunk) -> None:
+    many = db.conn.executemany
     many("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", chunk.changes)
     many("UPDATE items SET seen = ? WHERE key = ?", chunk.seen)
     many("INSERT INTO places VALUES (?, ?)", chunk.places)

@@ -53,12 +53,17 @@ def _settle_travelling(
     # In the order of the table: results come in any, and each page is then visited once.
     ends.sort(key=attrgetter("seq"))
     # Words get their numbers before the savepoint: what is rolled back would take them along.
-    rows = [(*_end(db, said), run.low + said.seq, number) for said in ends]
+    fates = [_rules.end_of(said) for said in ends]
+    written = {fate: _written(db, *fate) for fate in set(fates)}
+    rows = [
+        (*written[fate], said.charge, said.charge, run.low + said.seq, number)
+        for said, fate in zip(ends, fates, strict=True)
+    ]
     answers = [(run.low + said.seq, *_answer(db, said)) for said in ends]
     if not _move_all(db, rows):
         return settlements
     _write_answers(db, answers)
-    _rules.count_ends(ends, tally)
+    _rules.count_ends(ends, fates, tally)
     return [said for said in settlements if said.state is pending]
 
 
@@ -77,10 +82,8 @@ def _move_all(db: Db, rows: Sequence[tuple[Any, ...]]) -> bool:
     return moved == len(rows)
 
 
-def _end(db: Db, said: Settlement) -> tuple[Any, ...]:
-    state, reason, flag = _rules.end_of(said)
-    flagged = (db.word(flag) if flag else None) or 0
-    return (int(state), db.word(reason) or 0, flagged, said.charge, said.charge)
+def _written(db: Db, state: ItemState, reason: str | None, flag: str) -> tuple[int, int, int]:
+    return int(state), db.word(reason) or 0, db.word(flag or None) or 0
 
 
 def _settle_each(
