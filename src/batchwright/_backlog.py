@@ -87,6 +87,18 @@ class Backlog:
             heap.changed()
             heap.since = now if heap.since is None else heap.since
 
+    def recount(self, groups: Iterable[Group], now: float) -> None:
+        """Take over what the store counts, where others let items wait as well."""
+        counted = {group.headers: group for group in groups}
+        for headers in self.heaps.keys() | counted.keys():
+            group = counted.get(headers)
+            heap = self.heaps.setdefault(headers, Heap())
+            before = heap.waiting
+            heap.fresh, heap.again = (group.fresh, group.again) if group else (0, 0)
+            if heap.waiting > before:
+                heap.changed()
+            heap.since = None if not heap.again else now if heap.since is None else heap.since
+
     def groups(self) -> Mapping[str, Heap]:
         """Return the groups in which something waits."""
         return {headers: heap for headers, heap in self.heaps.items() if heap.waiting}

@@ -14,7 +14,7 @@ from batchwright._clock import clock
 from batchwright._lookout import Lookout
 from batchwright._org import OrgLink
 from batchwright.config import Polling, RetryBudget, ShardLimits
-from batchwright.events import Event, OrgPaused
+from batchwright.events import Event, LiveBatch, OrgPaused
 from batchwright.store import (
     FINAL,
     CheckpointStore,
@@ -182,6 +182,22 @@ class RunContext:
                 if shard.batch_id is not None and other:
                     (claimed if shard.facts.get("adopted") else known).add(shard.batch_id)
         return frozenset(known), frozenset(claimed)
+
+    def live(self) -> tuple[LiveBatch, ...]:
+        """Return the batches under way here that are alive, as displays tell them."""
+        return tuple(
+            LiveBatch(
+                shard=shard.number,
+                org=shard.org,
+                batch_id=shard.batch_id,
+                count=shard.count,
+                status=self.seen.get(shard.number, "in_progress"),
+                created_at=shard.created_at,
+                expires_at=shard.expires_at,
+            )
+            for shard in self.active.values()
+            if shard.batch_id is not None and shard.state is ShardState.LIVE
+        )
 
     def wake(self) -> None:
         """Let the conductor look again."""

@@ -38,7 +38,7 @@ class Crew(Protocol):
     def tick(self) -> float:
         """Seconds after which it is to be looked at anew even where nothing was heard."""
 
-    def begin(self, tasks: TaskGroup, backlog: Backlog) -> None:
+    def begin(self, tasks: TaskGroup, backlog: Backlog, /) -> None:
         """Start work; what comes back is noted in *backlog*."""
 
     async def refresh(self) -> None:
@@ -83,7 +83,7 @@ class LocalCrew:
         """See `Crew.running`."""
         return self._running
 
-    def begin(self, tasks: TaskGroup, backlog: Backlog) -> None:
+    def begin(self, tasks: TaskGroup, backlog: Backlog, /) -> None:
         """See `Crew.begin`."""
         self._tasks, self._backlog = tasks, backlog
         for pool in self._dispatch.pools.values():

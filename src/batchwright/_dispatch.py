@@ -39,6 +39,8 @@ from batchwright.store import Pending, Shard, ShardState
 CLAIM = 256
 #: Sync shards of one org at once: the next one is claimed while the last calls of one are out.
 CLAIMS = 2
+#: Where several processes ask directly, shards for so many seconds are claimed ahead.
+CLAIM_SECONDS = 3.0
 #: The pool is fed for so many seconds ahead when batches are given up progressively.
 AHEAD_SECONDS = 60.0
 #: What only batches have: items with this beta stay on the batch path.
@@ -98,6 +100,9 @@ class Dispatch:
         #: Numbers of shards whose items are asked directly, and of batches given up for that.
         self.shards: set[int] = set()
         self.given_up: set[int] = set()
+        #: Processes that ask directly, and the answers a second of all of them, where told.
+        self.width = 1
+        self.measured: float | None = None
         self.pools: Mapping[str, SyncPool] = {
             label: SyncPool(ctx, org, limits) for label, org in ctx.orgs.items()
         }
@@ -139,9 +144,7 @@ class Dispatch:
     @property
     def may_switch(self) -> bool:
         """Whether the policy may ever move items to direct calls by itself."""
-        if isinstance(self._policy, AdaptivePolicy):
-            return self._policy.preference != "cost" or self._policy.wedge_after is not None
-        return not isinstance(self._policy, BatchOnly)
+        return may_switch(self._policy)
 
     async def ask(self, snapshot: WaveSnapshot, *, wished: bool) -> None:
         """Ask the policy, once per tick; act when its verdict has held."""
@@ -258,8 +261,16 @@ class Dispatch:
             shard = self._ctx.active.get(number)
             if shard is not None and shard.org in claims:
                 claims[shard.org] += 1
-        free = [org for org in orgs if claims[org.label] < CLAIMS]
+        free = [org for org in orgs if claims[org.label] < self._most_claims()]
         return min(free, key=lambda org: claims[org.label], default=None)
+
+    def _most_claims(self) -> int:
+        """Return how many sync shards of one org are claimed ahead."""
+        if self.width == 1:
+            return CLAIMS
+        # Others come for theirs once in a while, and must find enough until they come again.
+        ahead = (self.measured or 0.0) * CLAIM_SECONDS / CLAIM
+        return CLAIMS * self.width + math.ceil(ahead)
 
     def fitting(self, items: Sequence[Pending]) -> list[Pending]:
         """Return those of *items* that are not too large for a direct call, as many as may go."""
@@ -289,6 +300,8 @@ class Dispatch:
 
     def rate(self) -> float | None:
         """Return the answers per second of all pools, as measured in this wave."""
+        if self.measured is not None:
+            return self.measured
         rates = [rate for pool in self.pools.values() if (rate := pool.rate) is not None]
         return sum(rates) if rates else None
 
@@ -340,9 +353,16 @@ class Dispatch:
 
     def _appetite(self) -> float:
         """Return how many items the pools should have before them."""
-        width = sum(pool.window.most for pool in self.pools.values())
+        width = sum(pool.window.most for pool in self.pools.values()) * self.width
         rate = self.rate()
         return max(2.0 * width, (rate or 0.0) * AHEAD_SECONDS)
+
+
+def may_switch(policy: DispatchPolicy) -> bool:
+    """Tell whether *policy* may ever move items to direct calls by itself."""
+    if isinstance(policy, AdaptivePolicy):
+        return policy.preference != "cost" or policy.wedge_after is not None
+    return not isinstance(policy, BatchOnly)
 
 
 def _moved(share: float, remaining: int) -> int:

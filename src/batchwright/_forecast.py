@@ -40,11 +40,13 @@ class Forecast:
         ctx: RunContext,
         dispatch: Dispatch,
         limits: SyncLimits,
+        *,
+        began_ago: float = 0.0,
     ) -> None:
         self._ctx = ctx
         self._dispatch = dispatch
         self._limits = limits
-        self._began = clock().awake()
+        self._began = clock().awake() - began_ago
         self._started_at: datetime | None = None
         self._earlier: Sequence[float] = ()
         self._stored_rpm: float | None = None
@@ -144,7 +146,7 @@ class Forecast:
             header_rpm=None if self._header_rpm is None else self._header_rpm * orgs,
             configured_rpm=None if rpm is None else float(rpm * orgs),
             latency=self._latency,
-            concurrency=self._limits.concurrency * orgs,
+            concurrency=self._limits.concurrency * orgs * self._dispatch.width,
         )
 
     async def probe(self, info: RunInfo) -> bool:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 
+from batchwright._custom_ids import make_custom_id
 from batchwright._feed import Feed
 from batchwright._gateway import working_copy
 from batchwright._gather import Call, Gatherer
-from batchwright._intake import IntakeRules, encode_item, make_custom_id
+from batchwright._intake import IntakeRules, encode_item
 from batchwright._options import check_run_id
 from batchwright._samples import Samples
 from batchwright.config import Gathering, Polling, RetryBudget, ShardLimits, SyncLimits

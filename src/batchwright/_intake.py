@@ -7,10 +7,8 @@ here, with the place in the item and the remedy, before it has waited a day for 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,20 +16,11 @@ from typing import Any
 import orjson
 import pydantic
 
+from batchwright._custom_ids import make_custom_id
 from batchwright._wire import ENVELOPE, entry_size
 from batchwright.errors import IntakeError
 from batchwright.store import NewItem
 from batchwright.types import Item, ItemError
-
-#: What the API takes for a `custom_id`, and what ours are made of.
-CUSTOM_ID_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
-CUSTOM_ID_OF = ("run_id", "item id", "digest of the request")
-
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-#: Two letters of a code at a time.
-_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_STEM_LENGTH = 52
-_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 
 #: Headers an item may bring; a short list, so that no secret travels into the store.
 ALLOWED_HEADERS = frozenset({"anthropic-beta", "anthropic-user-profile-id"})
@@ -184,48 +173,6 @@ def _digest(body: bytes, headers: str) -> bytes:
     if headers:
         digest.update(b"\0" + headers.encode())
     return digest.digest()
-
-
-def make_custom_id(run_id: str, item_id: str, digest: bytes) -> str:
-    """
-    Return the item's id on the wire: `stem-code`.
-
-    The stem is the readable start of the id; the code proves that an answer belongs to exactly
-    this question of this run, on any machine. The API takes `^[a-zA-Z0-9_-]{1,64}$`.
-    """
-    return f"{stem_of(item_id)}-{make_code(run_id, item_id, digest)}"
-
-
-def stem_of(item_id: str) -> str:
-    """Return the readable start of an item's id, in the characters that the API takes."""
-    return _ILLEGAL.sub("_", item_id[:_STEM_LENGTH]) or "item"
-
-
-def make_code(run_id: str, item_id: str, digest: bytes) -> str:
-    """Return 11 base-62 characters (64 bits) of a hash of run id, item id and digest."""
-    item = item_id.encode()
-    # Lengths stand before the parts, so that no two triples run together into the same bytes.
-    parts = _measured(run_id) + len(item).to_bytes(4) + item + digest
-    return _base62(int.from_bytes(hashlib.blake2b(parts, digest_size=8).digest()))
-
-
-@functools.lru_cache(maxsize=8)
-def _measured(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(4) + data
-
-
-def _base62(number: int) -> str:
-    """Return 64 bits as 11 letters; cut into halves first, since small integers divide fast."""
-    high, low = divmod(number, 62**6)
-    first, high = divmod(high, 62**4)
-    second, third = divmod(high, 62**2)
-    fourth, low = divmod(low, 62**4)
-    fifth, sixth = divmod(low, 62**2)
-    return (
-        f"{_ALPHABET[first]}{_PAIRS[second]}{_PAIRS[third]}"
-        f"{_PAIRS[fourth]}{_PAIRS[fifth]}{_PAIRS[sixth]}"
-    )
 
 
 # -- encoding ---------------------------------------------------------------------------------

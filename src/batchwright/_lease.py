@@ -7,14 +7,18 @@ be told, the lease lapses some seconds after its last heartbeat.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 
+import anyio
+
 from batchwright._clock import clock
-from batchwright.errors import RunLocked, StoreError
+from batchwright.errors import BatchwrightError, RunLocked, StoreError
 from batchwright.events import Event, WaitingForOwner
 from batchwright.store import CheckpointStore, Lease, Owner
 
@@ -30,6 +34,8 @@ WATCH = 2.0 * HEARTBEAT + 1.0
 _abandoned: set[str] = set()
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+#: Containers on one machine may share its name, and each counts its processes for itself.
+_PID_SPACE = Path("/proc/self/ns/pid")
 
 
 def myself() -> Owner:
@@ -37,7 +43,7 @@ def myself() -> Owner:
     pid = os.getpid()
     return Owner(
         host=socket.gethostname(),
-        boot=_read(_BOOT_ID),
+        boot=f"{_read(_BOOT_ID)}{_pid_space()}",
         pid=pid,
         started=_start_of(pid),
         instance=clock().new_id(),
@@ -47,6 +53,14 @@ def myself() -> Owner:
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _pid_space() -> str:
+    """Return what tells processes apart that count themselves in spaces of their own."""
+    try:
+        return f" {_PID_SPACE.readlink()}"
     except OSError:
         return ""
 
@@ -71,6 +85,11 @@ def _is_dead(owner: Owner, here: Owner) -> bool:
     except OSError:
         return False
     return bool(owner.started) and owner.started != _start_of(owner.pid)
+
+
+def certainly_dead(owner: Owner, here: Owner) -> bool:
+    """Tell whether *owner* can be seen from *here* not to live any more."""
+    return _is_dead(owner, here)
 
 
 def abandon(lease: Lease) -> None:
@@ -153,3 +172,23 @@ async def beat(store: CheckpointStore, lease: Lease) -> None:
         except StoreError:
             # Busy or full for the moment; whether that matters the work itself will find.
             continue
+
+
+@contextlib.asynccontextmanager
+async def kept(store: CheckpointStore, lease: Lease) -> AsyncIterator[None]:
+    """Keep a lease alive until all that rests on it has come to its end, and give it back then."""
+    heart = asyncio.create_task(beat(store, lease))
+    try:
+        yield
+    finally:
+        heart.cancel()
+        with anyio.CancelScope(shield=True):
+            try:
+                await store.release(lease)
+            except BatchwrightError:
+                # A lost lease or a full disk was raised already.
+                abandon(lease)
+            except asyncio.CancelledError:
+                # Told to stop a second time, as by Ctrl-C twice: this process goes on at once.
+                abandon(lease)
+                raise

@@ -88,8 +88,10 @@ class OrgLink:
         self._retry = retry
         self._emit = emit
         self._fixed_rpm = org.rpm is not None
-        rpm = org.rpm or DEFAULT_RPM * max(1.0, _HINT / polling.interval)
-        self._budget = RequestBudget(rpm=rpm, burst=max(rpm / 60.0 * _BURST_SECONDS, 1.0))
+        self._rpm = org.rpm or DEFAULT_RPM * max(1.0, _HINT / polling.interval)
+        self._processes = 1
+        self._budget = RequestBudget(rpm=self._rpm)
+        self._pace()
         self._slots = anyio.Semaphore(MAX_IN_FLIGHT)
 
     def now(self) -> datetime:
@@ -110,8 +112,18 @@ class OrgLink:
         self.organization = reply.organization or self.organization
         self.workspace = reply.workspace or self.workspace
         if reply.request_limit and not self._fixed_rpm:
-            self._budget.rpm = reply.request_limit
-            self._budget.burst = max(reply.request_limit / 60.0 * _BURST_SECONDS, 1.0)
+            self._rpm = reply.request_limit
+            self._pace()
+
+    def share(self, processes: int) -> None:
+        """Keep to an even share of the budget, which so many processes spend together."""
+        self._processes = max(processes, 1)
+        self._pace()
+
+    def _pace(self) -> None:
+        rpm = self._rpm / self._processes
+        self._budget.rpm = rpm
+        self._budget.burst = max(rpm / 60.0 * _BURST_SECONDS, 1.0)
 
     async def spend(self) -> None:
         """Wait until the request budget has room for one more call."""

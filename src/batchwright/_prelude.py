@@ -131,7 +131,7 @@ async def greet(ctx: RunContext, org: OrgLink) -> None:
             ctx.halt(org, "interrupted", f"{org.gateway.base_url}: {failed.failure}")
 
 
-def is_open(shard: Shard) -> bool:
+def is_unfinished(shard: Shard) -> bool:
     """Tell whether something is to be done about *shard* in a new wave."""
     if shard.state is ShardState.HELD:
         return shard.batch_id is not None or shard.reason == "ambiguous"

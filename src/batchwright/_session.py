@@ -4,13 +4,10 @@ One call of the runner on one run: take it over, read items, conduct the wave, t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import anyio
 
 from batchwright import _lease
 from batchwright._api import Gateway
@@ -26,13 +23,15 @@ from batchwright._job import Job, only
 from batchwright._narrate import report_of
 from batchwright._options import Options
 from batchwright._org import OrgLink
-from batchwright._prelude import cancel_waiting, greet, is_open, take_back_unsent
+from batchwright._prelude import cancel_waiting, greet, is_unfinished, take_back_unsent
 from batchwright._recover import NOT_RECOVERED, Recovery
+from batchwright._roll import be_alone, is_open, wait_for_items
+from batchwright._shift import Shift, is_left
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
 from batchwright._wave import Wave
 from batchwright.config import Org
-from batchwright.errors import BatchwrightError, ConfigurationError, IntakeError
+from batchwright.errors import ConfigurationError, IntakeError
 from batchwright.events import Event, RunFailed, Talking
 from batchwright.result import (
     OutcomeReader,
@@ -41,6 +40,7 @@ from batchwright.result import (
     pages,
     told,
 )
+from batchwright.shared import SharedStore
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import (
     CheckpointStore,
@@ -99,6 +99,26 @@ class Session:
             ingest = await self._ingest(items, lease, job)
             done = await self._wave(lease, job, passed=ingest)
             return await self._result(done, collect=collect)
+
+    async def load(self, items: Items) -> RunStatus:
+        """Read *items* into the store, and send nothing."""
+        async with self._owned() as lease:
+            await self._ingest(items, lease, self._job(), canary=False)
+        return await self.status()
+
+    async def work(self, wait: float, *, collect: bool) -> RunResult:
+        """Work on a run together with other processes until it is over for all."""
+        store = self._store
+        assert isinstance(store, SharedStore), "the runner has seen to it"
+        await wait_for_items(store, self._run_id, wait)
+        info = await self._known()
+        if not info.intake_complete:
+            raise ConfigurationError(
+                f"the items of run {self._run_id!r} are not read to the end, and nobody reads them "
+                "now: put them in with `batchwright load` or `batchwright run`"
+            )
+        stops = await Shift(self._job(), store).run() if is_left(info) or is_open(info) else ()
+        return await self._result(_Done(stops, None), collect=collect)
 
     async def resume(
         self,
@@ -198,7 +218,7 @@ class Session:
         """Yield the outcomes as they stand."""
         await self._known()
         async for row in pages(self._store, self._run_id):
-            yield told(row, _open_name(row.state))
+            yield told(row, "in_flight" if row.state is ItemState.IN_FLIGHT else "waiting")
 
     async def report(
         self,
@@ -223,35 +243,23 @@ class Session:
         info = await self._store.read_run(self._run_id)
         if info is None:
             known = await self._store.list_runs()
-            there = (
-                f"it holds {', '.join(map(repr, known[:10]))}" if known else "it holds no run yet"
-            )
+            held = ", ".join(map(repr, known[:10])) or "no run yet"
             raise ConfigurationError(
-                f"there is no run {self._run_id!r} in {self._options.store_name}; {there}"
+                f"there is no run {self._run_id!r} in {self._options.store_name}; it holds {held}"
             )
         return info
 
     @contextlib.asynccontextmanager
     async def _owned(self) -> AsyncIterator[Lease]:
         lease, self._predecessor_dead = await _lease.take(self._store, self._run_id, self._emit)
-        beat = asyncio.create_task(_lease.beat(self._store, lease))
-        try:
-            yield lease
-        except Exception as error:
-            self._emit(RunFailed(run_id=self._run_id, error=type(error).__name__))
-            raise
-        finally:
-            beat.cancel()
-            with anyio.CancelScope(shield=True):
-                try:
-                    await self._store.release(lease)
-                except BatchwrightError:
-                    # A lost lease or a full disk was raised already.
-                    _lease.abandon(lease)
-                except asyncio.CancelledError:
-                    # Told to stop a second time, as by Ctrl-C twice: this process goes on at once.
-                    _lease.abandon(lease)
-                    raise
+        async with _lease.kept(self._store, lease):
+            if isinstance(self._store, SharedStore):
+                await be_alone(self._store, lease, self._emit)
+            try:
+                yield lease
+            except Exception as error:
+                self._emit(RunFailed(run_id=self._run_id, error=type(error).__name__))
+                raise
 
     def _job(self) -> Job:
         options = self._options
@@ -319,6 +327,10 @@ class Session:
         deliver: Deliver | None = None,
         feed: Feed | None = None,
     ) -> _Done:
+        store = self._store
+        alone = cancel or deliver is not None or feed is not None
+        if not alone and isinstance(store, SharedStore) and store.is_shared:
+            return _Done(await Shift(job, store).run(lease, resubmit), passed)
         began = clock().monotonic()
         ctx = job.context(lease, deliver)
         await job.prepare(ctx, cache=not cancel and feed is None)
@@ -329,7 +341,7 @@ class Session:
             await cancel_waiting(ctx)
             groups = []
         backlog = Backlog.of(groups, clock().monotonic())
-        shards = [s for s in await self._store.read_shards(self._run_id) if is_open(s)]
+        shards = [s for s in await self._store.read_shards(self._run_id) if is_unfinished(s)]
         info = await job.info()
         await job.note_asked(lease, info)
         job.tell_started(info, waiting=backlog.waiting, live=len(shards))
@@ -383,7 +395,3 @@ class Session:
 def _open_reason(stopped: Sequence[tuple[str, str]]) -> str:
     """Return with which reason items are told that still wait or travel when a wave returns."""
     return "account" if any(reason == "account" for reason, _ in stopped) else "interrupted"
-
-
-def _open_name(state: ItemState) -> str:
-    return "in_flight" if state is ItemState.IN_FLIGHT else "waiting"

@@ -92,9 +92,12 @@ class Settling:
     async def _look(self) -> Finding | None:
         """List, read first lines where batches have ended, and assess; `None` where it failed."""
         # What the list can tell is what was true when it was asked for, however long it took.
-        doubt = await self._doubt()
+        doubt = self._doubt()
         try:
-            finding = assess(doubt, await self._list())
+            found, complete = await self._list()
+            # In this order: a create of ours that made one of these is still out, or known.
+            doubt = replace(doubt, rivals=await self._ctx.rivals(self._shard))
+            finding = assess(doubt, await self._listing(found, complete=complete))
             if finding.next is not Next.CHECK:
                 return finding
             for batch in finding.batches:
@@ -107,14 +110,13 @@ class Settling:
         # The same moment, with what the lines proved.
         return assess(doubt, replace(self._listed, **self._proofs()))
 
-    async def _doubt(self) -> Doubt:
+    def _doubt(self) -> Doubt:
         return Doubt(
             count=self._shard.count,
             sent_at=self._sent,
             latest=self._latest,
             overdue=self._is_overdue(),
             proof_only=self._proof_only,
-            rivals=await self._ctx.rivals(self._shard),
         )
 
     def _is_overdue(self) -> bool:
@@ -122,8 +124,8 @@ class Settling:
         looked_long = clock().monotonic() >= self._visible_at
         return looked_long and self._org.now() >= self._silent_after
 
-    async def _list(self) -> Listing:
-        """Read the workspace's batches back to the start of the window."""
+    async def _list(self) -> tuple[list[BatchObject], bool]:
+        """Read the workspace's batches back to the start of the window, if that can be reached."""
         found: list[BatchObject] = []
         cursor: str | None = None
         complete = False
@@ -134,6 +136,10 @@ class Settling:
             complete = cursor is None or (earliest is not None and earliest < self._sent - SLACK)
             if complete:
                 break
+        return found, complete
+
+    async def _listing(self, found: list[BatchObject], *, complete: bool) -> Listing:
+        """Return what was listed, with what we know of it."""
         known, claimed = await self._ctx.known_batches(self._shard)
         self._listed = Listing(
             batches=found, complete=complete, known=known, claimed=claimed, **self._proofs()

@@ -7,16 +7,18 @@ from __future__ import annotations
 from batchwright import _lease
 from batchwright._clock import clock
 from batchwright.events import LiveBatch
+from batchwright.shared import SharedStore
 from batchwright.status import RunStatus, kept_until, progress_of
 from batchwright.store import CheckpointStore, RunInfo, Shard, ShardState
+
+#: So many of the processes that work on a run are named.
+NAMED = 3
 
 
 async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
     """Return what stands about the run of *info*."""
     shards = await store.read_shards(info.run_id)
-    lease = await store.read_lease(info.run_id)
     now = clock().now()
-    alive = lease is not None and not _lease.may_succeed(lease, _lease.myself(), now)
     live = [s for s in shards if s.state not in {ShardState.DONE, ShardState.HELD}]
     return RunStatus(
         run_id=info.run_id,
@@ -25,13 +27,29 @@ async def read_status(store: CheckpointStore, info: RunInfo) -> RunStatus:
         reasons=info.reasons,
         truncated=info.truncated,
         refused=info.refused,
-        owner=f"process {lease.owner.pid} on {lease.owner.host}" if lease and alive else None,
+        owner=await _owner(store, info.run_id),
         live=live,
         held=[s for s in shards if s.state is ShardState.HELD],
         shards=shards,
         kept_until=kept_until(shards, unread_only=True),
         info=info,
     )
+
+
+async def _owner(store: CheckpointStore, run_id: str) -> str | None:
+    """Return who works on a run now; several processes are counted and the first ones named."""
+    lease = await store.read_lease(run_id)
+    leases = [] if lease is None else [lease]
+    if isinstance(store, SharedStore):
+        # Whoever conducts works as well, and is named once.
+        leases = [worker.lease for worker in await store.read_workers(run_id)] or leases
+    here, now = _lease.myself(), clock().now()
+    living = [one for one in leases if not _lease.may_succeed(one, here, now)]
+    names = [f"process {one.owner.pid} on {one.owner.host}" for one in living]
+    if len(names) <= 1:
+        return names[0] if names else None
+    more = ", …" if len(names) > NAMED else ""
+    return f"{len(names)} processes: {', '.join(names[:NAMED])}{more}"
 
 
 def live_batch(shard: Shard) -> LiveBatch:

@@ -26,6 +26,8 @@ from batchwright.events import CreateUnknown, ShardRefused, ShardSubmitted
 from batchwright.store import ItemState, Member, Rest, Settlement, Shard, ShardState
 from batchwright.types import ItemError
 
+#: Begin of the name under which the largest body that an org's server takes is remembered.
+MAX_BYTES = "max_bytes/"
 #: Bytes of bodies read from the store at once while uploading.
 PAGE_BYTES = 1_000_000
 
@@ -200,7 +202,7 @@ class Submission:
             return
         self._ctx.max_bytes = min(self._ctx.max_bytes, max(self._shard.size // 2, 1))
         await self._ctx.store.put_facts(
-            self._ctx.lease, {f"max_bytes/{self._org.label}": self._ctx.max_bytes}
+            self._ctx.lease, {f"{MAX_BYTES}{self._org.label}": self._ctx.max_bytes}
         )
         self._tell(failure, f"cut into parts of at most {self._ctx.max_bytes:,} bytes")
         await self._give_back("split", None)

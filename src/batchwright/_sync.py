@@ -19,7 +19,8 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from batchwright._api import CallFailed, Reply
+from batchwright._allowance import Allowance
+from batchwright._api import CallFailed
 from batchwright._clock import clock
 from batchwright._context import RESULT_OF, RunContext
 from batchwright._faults import Failure, Fault, classify
@@ -27,20 +28,17 @@ from batchwright._json import load_json
 from batchwright._judge import judge_settlements
 from batchwright._lines import flag_of, tokens_of
 from batchwright._org import OrgLink
-from batchwright._pace import PARK_ABOVE, AverageUse, RequestBudget, retry_wait
-from batchwright._projection import rpm_within
+from batchwright._pace import PARK_ABOVE, retry_wait
 from batchwright._window import Window
 from batchwright.config import SyncLimits
 from batchwright.events import ItemsMerged
 from batchwright.store import Body, ItemState, Member, Rest, Settlement, Shard, ShardState
-from batchwright.types import ItemError, Tokens
+from batchwright.types import ItemError
 
 #: Above this a plain call may outlast the connection, so the answer is streamed and put together.
 STREAM_ABOVE_TOKENS = 21_333
 #: Bytes of bodies read from the store at once.
 PAGE_BYTES = 1_000_000
-#: Calls that may leave at once, in seconds of the allowed rate.
-BURST_SECONDS = 4.0
 #: Answers that become durable together at most.
 GROUP = 250
 #: After an interruption calls under way may finish for so many seconds: their answers are paid.
@@ -89,8 +87,7 @@ class SyncPool:
         self._org = org
         self._limits = limits
         self.window = Window(limits.concurrency)
-        self._budget = RequestBudget(rpm=limits.rpm, burst=10.0) if limits.rpm else None
-        self._usage = AverageUse()
+        self.allowance = Allowance(limits.rpm)
         self._began: float | None = None
         self._stopping = False
         self._scopes: set[anyio.CancelScope] = set()
@@ -203,7 +200,7 @@ class SyncPool:
             try:
                 if not self._is_open():
                     return None
-                await self._spend()
+                await self.allowance.spend()
                 # Who was stopped and succeeded meanwhile would ask what is answered already.
                 await self._ctx.stay_owner()
                 answer = await self._call(body, job.headers)
@@ -238,35 +235,12 @@ class SyncPool:
         self._ctx.halt(self._org, "interrupted", f"direct calls are refused: {failure}")
         return True
 
-    async def _spend(self) -> None:
-        if self._budget is not None:
-            wait = self._budget.take(clock().monotonic())
-            if wait > 0:
-                await clock().sleep(wait)
-
-    def _pace_by(self, reply: Reply, used: Tokens | None) -> None:
-        """Keep below what the API says is allowed in a minute, unless told otherwise."""
-        if self._limits.rpm is not None:
-            return
-        self._usage.add(used)
-        limit = rpm_within(
-            requests=reply.request_limit,
-            input_tokens=reply.input_limit,
-            output_tokens=reply.output_limit,
-            average=self._usage.average,
-        )
-        if not limit:
-            return
-        if self._budget is None:
-            self._budget = RequestBudget(rpm=limit, burst=limit / 60.0 * BURST_SECONDS)
-        self._budget.rpm = limit
-
     async def _call(self, body: Body, headers: Mapping[str, str]) -> _Answer:
         stream = needs_stream(body.body)
         reply = await self._org.gateway.message(body.body, headers, stream=stream)
         self._org.time.learn(reply.server_time, clock().awake())
         message = message_in(reply.body)
-        self._pace_by(reply, None if message is None else tokens_of(message))
+        self.allowance.learn(reply, None if message is None else tokens_of(message))
         if message is None:
             text = f"an answer that is no message ({len(reply.body)} bytes)"
             raise CallFailed(Failure(call="message", status=200, message=text))

@@ -26,7 +26,7 @@ from batchwright._shards import Cut, Waiting, cut, leaves_now, next_count
 from batchwright._wire import body_size
 from batchwright.config import SyncLimits
 from batchwright.errors import NotWaiting
-from batchwright.events import LiveBatch, ShardPlanned
+from batchwright.events import ShardPlanned
 from batchwright.policy import DispatchPolicy
 from batchwright.shared import PATH
 from batchwright.status import progress_of
@@ -39,7 +39,6 @@ PROGRESS_EVERY = 0.2
 
 _UNSENT = frozenset({ShardState.PLANNED, ShardState.SENDING})
 _ALIVE = frozenset({ShardState.PLANNED, ShardState.SENDING, ShardState.LIVE})
-
 
 #: Makes the crew of a wave from what it shares with its conductor.
 MakeCrew: TypeAlias = Callable[[RunContext, Dispatch, SendPart], Crew]
@@ -62,6 +61,7 @@ class Wave:
         limits: SyncLimits,
         *,
         cancel: bool = False,
+        began_ago: float = 0.0,
         make_crew: MakeCrew | None = None,
     ) -> None:
         """
@@ -72,11 +72,12 @@ class Wave:
             policy: Decides the switch.
             limits: Bounds of the sync path.
             cancel: Cancel what is alive, send nothing, and end the run.
+            began_ago: Seconds since another process began this wave.
             make_crew: Makes those who carry; this process alone where it is left out.
         """
         self._ctx = ctx
         self._dispatch = Dispatch(ctx, policy, limits, self._give_up)
-        self._forecast = Forecast(ctx, self._dispatch, limits)
+        self._forecast = Forecast(ctx, self._dispatch, limits, began_ago=began_ago)
         if make_crew is None:
             make_crew = partial(LocalCrew, cancel_all=cancel)
         self._crew: Crew = make_crew(ctx, self._dispatch, self._send_part)
@@ -380,23 +381,8 @@ class Wave:
         self._told_at = now
         info = await self._ctx.store.read_run(self._ctx.run_id)
         assert info is not None, "the run exists while we hold its lease"
-        self._ctx.emit(progress_of(info, self._live(), clock().now()))
+        self._ctx.emit(progress_of(info, self._ctx.live(), clock().now()))
         await self._ask_policy(info)
-
-    def _live(self) -> tuple[LiveBatch, ...]:
-        return tuple(
-            LiveBatch(
-                shard=shard.number,
-                org=shard.org,
-                batch_id=shard.batch_id,
-                count=shard.count,
-                status=self._ctx.seen.get(shard.number, "in_progress"),
-                created_at=shard.created_at,
-                expires_at=shard.expires_at,
-            )
-            for shard in self._ctx.active.values()
-            if shard.batch_id is not None and shard.state is ShardState.LIVE
-        )
 
     async def _ask_policy(self, info: RunInfo) -> None:
         """Ask the policy once per polling interval of the wave, not per batch."""
@@ -408,7 +394,7 @@ class Wave:
         if self._cancel or not (due or wished or forbidden):
             return
         self._ticked_at = now
-        snapshot = await self._forecast.snapshot(info, self._live(), start=first)
+        snapshot = await self._forecast.snapshot(info, self._ctx.live(), start=first)
         if self._dispatch.wants_probe(snapshot) and await self._forecast.probe(info):
-            snapshot = await self._forecast.snapshot(info, self._live(), start=first)
+            snapshot = await self._forecast.snapshot(info, self._ctx.live(), start=first)
         await self._dispatch.ask(snapshot, wished=wished)

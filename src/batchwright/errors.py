@@ -16,6 +16,7 @@ Every exception of the library, arranged by who must act.
     |  |- StoreFull                   no space left
     |  |- StoreAbsent                 to be read, and not made yet
     |  |- NotWaiting                  items to be sent do not wait any more (internal)
+    |  |- ShardClaimed                a worker has claimed what its conductor wanted (internal)
     |  `- SchemaTooNew                written by a newer version
     |- RunLocked                      another live process owns the run
     `- IncompleteRun                  raise_if_incomplete(): carries the result
@@ -143,6 +144,10 @@ class NotWaiting(StoreError):
 
 class StoreAbsent(StoreError):
     """A store was to be read that no run has made yet."""
+
+
+class ShardClaimed(StoreError):
+    """The owner of a run may not write to a shard that a worker has claimed."""
 
 
 class SchemaTooNew(StoreError):

@@ -45,6 +45,30 @@ class WaitingForOwner(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerJoined(Event):
+    """This process works on the run together with `others`, as its worker of this number."""
+
+    worker: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Event):
+    """Another process shows no life any more; what it had claimed goes to those who are left."""
+
+    worker: int
+    owner: str
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conducting(Event):
+    """From now on this process cuts the sub-batches of the run and decides its switch."""
+
+    wave: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
     """A wave begins."""
 

@@ -25,6 +25,7 @@ from batchwright.events import Event
 from batchwright.listeners.logging import teller
 from batchwright.policy import DispatchPolicy, resolve_policy
 from batchwright.result import RunResult
+from batchwright.shared import SharedStore
 from batchwright.status import CancelsRequested, RunStatus
 from batchwright.store import CheckpointStore, OnChanged
 from batchwright.stores import name_of, open_store
@@ -195,6 +196,50 @@ class BatchRunner:
         """
         async with self._session(run_id) as session:
             return await session.run(items, collect=collect)
+
+    async def load(self, items: Items, run_id: str = DEFAULT_RUN) -> RunStatus:
+        """
+        Read the items into the store and send nothing; `work`, `resume` or `run` sends them.
+
+        Args:
+            items: As in `run`.
+            run_id: Name of the job.
+
+        Raises:
+            IntakeError: The items cannot be taken; none of them was.
+            RunLocked: Another live process owns the run, or works on it.
+        """
+        async with self._session(run_id) as session:
+            return await session.load(items)
+
+    async def work(
+        self, run_id: str = DEFAULT_RUN, *, wait: float = 60.0, collect: bool = False
+    ) -> RunResult:
+        """
+        Work on a run together with any number of other processes, on any number of machines.
+
+        All of them share a PostgreSQL store. Each claims sub-batches, sends, watches and reads
+        them, or asks their items directly; one at a time conducts. Any of them may join late, be
+        interrupted or die: the others take over what it had. The call returns when the run is over
+        for all, or when the accounts of this process are stopped and others can go on.
+
+        Args:
+            run_id: Name of the job; its items are put in by `load` or by `run`.
+            wait: Seconds to wait for the run to appear. Once somebody reads items into it, it is
+                waited for as long as that takes.
+            collect: As in `run`.
+
+        Raises:
+            ConfigurationError: No such run, or a store that only one process can work on.
+            StoreError: The store cannot be used.
+        """
+        if not isinstance(self._store, SharedStore):
+            raise ConfigurationError(
+                "several processes can work on a run in a PostgreSQL database "
+                f"(store='postgresql://…'), not in {self._options.store_name}"
+            )
+        async with self._session(run_id) as session:
+            return await session.work(wait, collect=collect)
 
     async def resume(
         self,

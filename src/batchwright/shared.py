@@ -13,7 +13,7 @@ What a worker's lease is good for: `renew` is its heartbeat, `release` lets it l
 claims back, `move_shard` and `settle` write to the shards it has claimed, `put_facts` stores facts
 of the run. Everything else refuses it with `RunLocked`, and so does every method once the worker
 was buried. Under the lease of the run `move_shard` and `settle` refuse a shard that somebody has
-claimed, with `StoreError`.
+claimed, with `ShardClaimed`.
 """
 
 from __future__ import annotations

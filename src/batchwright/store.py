@@ -75,7 +75,8 @@ class Owner:
 
     Attributes:
         host: Host name.
-        boot: Id of this boot of the machine, empty where the system has none.
+        boot: Id of this boot of the machine, and of the space in which its processes are counted;
+            empty where the system has none.
         pid: Process id.
         started: Start time of the process as the system gives it (opaque, compared only).
         instance: Unique per runner object.

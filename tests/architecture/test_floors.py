@@ -11,18 +11,18 @@ import pytest
 FLOORS: dict[int, str] = {
     1: "_clock _json _records _wire types events config errors store shared",
     2: (
-        "_intake _shards _faults _pace _lines _batches _backlog _doubt policy _api _replies "
-        "_export _rows _columns status _terms _deadline _projection _prices _refusals "
+        "_custom_ids _intake _shards _faults _pace _lines _batches _backlog _doubt policy _api "
+        "_replies _export _rows _columns status _terms _deadline _projection _prices _refusals "
         "_samples"
     ),
     3: (
         "_clients _gateway _threads stores listeners report _org _lookout "
-        "_shelf _lease _context _options _window _express _gather _intercept"
+        "_allowance _shelf _lease _roll _context _options _window _express _gather _intercept"
     ),
     4: "_ingest _judge _tally _submit _settle _poll _harvest _sync _narrate result stream",
     5: (
-        "_cache _canary _carry _crew _job _prelude _recover _standing _stop _dispatch "
-        "_feed _forecast _plan _wave _session runner blocking _hub drop_in"
+        "_cache _canary _carry _crew _hand _job _muster _parts _prelude _recover _standing _stop "
+        "_dispatch _feed _forecast _plan _wave _shift _session runner blocking _hub drop_in"
     ),
     6: "__init__ cli testing simulator items dataframes __main__",
 }

@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--switch", choices=("", "progressive", "all"), default="", help="to direct calls")
     add("--share", type=float, default=1.0, help="of the remainder that moves in a switch")
     add("--orgs", type=int, default=1, help="accounts, at level 1")
+    add("--workers", type=int, default=0, help="processes that work on the run together")
     add("--planted", default="", help="name of a planted bug")
     add("--quiet", action="store_true", help="only the verdict, no trace")
     add("--shrink", action="store_true", help="make a failing run as small as it can be, first")
@@ -79,6 +80,7 @@ def _scenario(options: argparse.Namespace) -> Scenario:
         planted=options.planted,
         successor=options.successor,
         switch=options.switch,
+        workers=options.workers,
         share=options.share,
         orgs=options.orgs,
     )

@@ -30,6 +30,9 @@ STOPS_WITHIN = 1_000.0
 #: Most looks, cancels and lists of one org at once.
 LOOKS_AT_ONCE = 8
 
+#: What makes a shard.
+PLANS = frozenset({"store.plan_shard", "store.plan_part"})
+
 Checker = Callable[[Played], Iterator[str]]
 
 
@@ -134,7 +137,7 @@ def order(played: Played) -> Iterator[str]:
     answered: dict[str, tuple[int, int]] = {}
     places = {row.outcome.custom_id: row.seq for row in played.rows}
     for op in played.world.history.ops:
-        if op.name == "store.plan_shard" and "stored" in op.facts:
+        if op.name in PLANS and "stored" in op.facts:
             number, spans = op.facts["stored"]
             members[number], state[number] = spans, "planned"
         elif op.name == "store.move_shard" and "stored" in op.facts:
@@ -168,7 +171,7 @@ def closing(played: Played) -> Iterator[str]:
     for op in played.world.history.ops:
         if "stored" not in op.facts:
             continue
-        if op.name == "store.plan_shard":
+        if op.name in PLANS:
             number, spans = op.facts["stored"]
             places.update(dict.fromkeys(_flat(spans), number))
         elif op.name == "store.settle":
@@ -285,6 +288,8 @@ def hygiene(played: Played) -> Iterator[str]:
 
 def owner(played: Played) -> Iterator[str]:
     """Once somebody has taken a run over, its former owner writes nothing and sends nothing."""
+    if played.scenario.workers:
+        return
     tokens: list[tuple[int, int]] = []
     holder = 0
     for op in played.world.history.ops:
@@ -319,7 +324,12 @@ def quiet_at_the_end(played: Played) -> Iterator[str]:
     returned = [e for e in played.endings if e.how == "returned"]
     if len(returned) < 2 or returned[-2].result is None or not returned[-2].result.complete:
         return
-    sent = [op for op in played.world.history.named("api.create") if op.life == returned[-1].life]
+    # Of several processes at work together one may have been done before the other.
+    sent = [
+        op
+        for op in played.world.history.named("api.create")
+        if op.life == returned[-1].life and op.began >= returned[-2].ended
+    ]
     if sent:
         yield f"liveness: {len(sent)} creates after the run was complete"
 

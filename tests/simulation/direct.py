@@ -53,6 +53,8 @@ def excuse_of(played: Played, seq: int, asked: Asked) -> str | None:
             return None
     if ending is not None and ending.how != "returned":
         return "the process ended before a direct answer was on disk"
+    if any(at >= asked.op.began for at in played.world.lives[asked.op.life - 1].paused_at):
+        return "the process was stopped, and succeeded, before a direct answer was on disk"
     return None
 
 

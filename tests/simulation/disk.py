@@ -18,6 +18,7 @@ from tests.simulation.history import Op
 from tests.simulation.life import Life
 
 from batchwright.errors import StoreBusy
+from batchwright.shared import SharedStore
 from batchwright.store import FINAL, CheckpointStore
 from batchwright.stores import MemoryStore, SQLiteStore
 
@@ -32,7 +33,7 @@ WRITES = frozenset(
     if name == "acquire" or "lease" in inspect.signature(method).parameters
 )
 #: What stands in the history: reads change nothing, and the heart beats all the time.
-RECORDED = WRITES - {"renew"}
+RECORDED = set(WRITES - {"renew"})
 _SIGNATURES = {name: inspect.signature(method) for name, method in _METHODS.items()}
 
 
@@ -161,6 +162,25 @@ for _name in set(_METHODS) - {"open", "close"}:
     setattr(Door, _name, _method(_name))
 
 
+_SHARED = {
+    name: method
+    for name, method in vars(SharedStore).items()
+    if inspect.iscoroutinefunction(method)
+}
+_SIGNATURES |= {name: inspect.signature(method) for name, method in _SHARED.items()}
+RECORDED |= {"join", "bury", "claim", "put_down", "plan_part"}
+
+
+class SharedDoor(Door):
+    """A `SharedStore` as one of several processes sees it."""
+
+    is_shared = False
+
+
+for _name in _SHARED:
+    setattr(SharedDoor, _name, _method(_name))
+
+
 def _key(name: str, bound: dict[str, Any]) -> dict[str, Any]:
     """Return what identifies a call in the history, small and the same in every process."""
     if name == "move_shard":
@@ -183,7 +203,7 @@ def _key(name: str, bound: dict[str, Any]) -> dict[str, Any]:
 
 def _made(name: str, bound: dict[str, Any], result: Any) -> Any:
     """Return what a write made durable, for the checkers."""
-    if name == "plan_shard":
+    if name in {"plan_shard", "plan_part"}:
         return (result.number, tuple(result.spans))
     if name == "settle":
         return tuple(
@@ -192,6 +212,8 @@ def _made(name: str, bound: dict[str, Any], result: Any) -> Any:
         )
     if name == "acquire":
         return result.token
+    if name == "claim":
+        return tuple(shard.number for shard in result)
     if name == "commit_intake":
         return result.items
     return None

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.simulation.faults import KINDS
 from tests.simulation.levels import play_at
-from tests.simulation.sweep import Tally, pairs, run_all, singles, swarm_scenario
+from tests.simulation.sweep import Tally, crew_scenario, pairs, run_all, singles, swarm_scenario
 from tests.simulation.world import ACTS, Scenario
 
 #: Scenarios that one process plays at a time.
@@ -76,6 +76,15 @@ def full(jobs: int) -> int:
         "swarm over two orgs": lambda: (
             replace(swarm_scenario(seed), orgs=2) for seed in range(300)
         ),
+        "two workers, singles of 4 seeds": lambda: _singles(range(4), ("kill", "pause"), workers=2),
+        "two workers, succeeded elsewhere": lambda: _singles(
+            range(2), ACTS, workers=2, successor="elsewhere"
+        ),
+        "two workers, pairs of seed 0": lambda: pairs(Scenario(seed=0, workers=2), step=4),
+        "two workers, switches of 4 seeds": lambda: _singles(
+            range(4), ("kill", "pause"), workers=2, switch="progressive"
+        ),
+        "swarm of workers": lambda: map(crew_scenario, range(1_000)),
         "swarm": lambda: map(swarm_scenario, range(2_000)),
         "level 2": lambda: level_two(300),
     }
@@ -112,4 +121,6 @@ def search(base: Scenario, minutes: float | None, seeds: range | None, jobs: int
 def _like(base: Scenario, seed: int) -> Scenario:
     """Return the swarm run of a seed, with what the command line fixed."""
     scenario = replace(swarm_scenario(seed), level=base.level, planted=base.planted)
+    if base.workers:
+        scenario = replace(crew_scenario(seed), workers=base.workers, planted=base.planted)
     return replace(scenario, faults=base.faults) if base.faults else scenario

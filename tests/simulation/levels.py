@@ -4,7 +4,7 @@ Playing a scenario at the level that it names, with the bug that it names.
 
 from __future__ import annotations
 
-from tests.simulation.planted.bugs import plant
+from tests.simulation.crew import CrewPlayer
 from tests.simulation.play import Played, Player, runner_below_gateway
 from tests.simulation.world import Scenario
 
@@ -18,5 +18,9 @@ def play_at(scenario: Scenario) -> Played:
         make = runner_below_sdk
     else:
         make = runner_below_gateway
+    # Each bug is a patch of something, so they know more of the library than is needed here.
+    from tests.simulation.planted import plant
+
     with plant(scenario.planted):
-        return Player(scenario, make).play()
+        player = CrewPlayer if scenario.workers else Player
+        return player(scenario, make).play()

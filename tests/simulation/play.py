@@ -19,7 +19,7 @@ from unittest import mock
 from tests.simulation.disk import Door, MemoryDisk, SQLiteDisk
 from tests.simulation.gateway import SimGateway
 from tests.simulation.life import Life
-from tests.simulation.loop import BASE, DAY, SimDeadlock, SimHorizon, VirtualLoop
+from tests.simulation.loop import BASE, DAY, STEPS, SimDeadlock, SimHorizon, VirtualLoop
 from tests.simulation.switching import switch_options
 from tests.simulation.world import Scenario, SimWorld
 
@@ -160,12 +160,18 @@ class _Machine:
 
     def myself(self) -> Owner:
         """Stand in for `_lease.myself`."""
-        assert self.born is not None
-        number = self.born.number
+        number = self._born().number
         same = self._world.scenario.successor == "host"
         token = batchwright._clock.clock().new_id()
         host = "sim" if same else f"sim-{number}"
         return Owner(host=host, boot="b", pid=number, started=str(number), instance=token)
+
+    def _born(self) -> Life:
+        """Return the process that asks; several may have been born together."""
+        now = batchwright._clock.clock()
+        asking = next((life for life in self._world.lives if life.clock is now), self.born)
+        assert asking is not None
+        return asking
 
     def is_dead(self, owner: Owner, here: Owner) -> bool:
         """Stand in for `_lease._is_dead`."""
@@ -200,6 +206,9 @@ def machine_of(world: SimWorld) -> Iterator[_Machine]:
 
 class Player:
     """Plays one scenario."""
+
+    #: How a process sees the disk.
+    door: type[Door] = Door
 
     def __init__(self, scenario: Scenario, make_runner: MakeRunner = runner_below_gateway) -> None:
         self.world = SimWorld(scenario)
@@ -262,6 +271,7 @@ class Player:
         loop = VirtualLoop(
             world.scenario.seed * 1_000 + life.number,
             start=world.past,
+            steps=STEPS * max(world.scenario.workers, 1),
             horizon=world.past + LIFE_MOST * (0.5 if world.server.quick else 1.0),
         )
         world.loop = loop
@@ -285,6 +295,10 @@ class Player:
         if world.scenario.successor != "host":
             delay += 20.0
         world.past += delay
+        return self._told(endings)
+
+    def _told(self, endings: list[Ending]) -> Ending:
+        """Return the ending that counts of those of one loop."""
         return endings[0] if endings[0].how == "returned" else endings[-1]
 
     def _close(self, loop: VirtualLoop) -> None:
@@ -296,6 +310,7 @@ class Player:
         """Run one process, whatever is done to it, and the rivals that it gets."""
         self._rivals = []
         task = self._spawn(life)
+        self._join()
         timers = self._plan_mishaps(life) if not self._calm else []
         endings = [await task]
         while self._rivals:
@@ -308,10 +323,18 @@ class Player:
         endings[0].leftovers = sorted(t.get_name() for t in left if t is not None)
         return endings
 
-    def _spawn(self, life: Life) -> asyncio.Task[Ending]:
+    def _join(self) -> None:
+        """Let others begin together with the first; where a run is one's own there are none."""
+
+    def _spawn(self, life: Life, wait: float = 0.0) -> asyncio.Task[Ending]:
+        async def wait_and_live() -> Ending:
+            if wait:
+                await asyncio.sleep(wait)
+            return await self._live(life)
+
         # A context of its own, as another process has: its clock is not the other's.
         return asyncio.get_running_loop().create_task(
-            self._live(life), context=Context(), name=f"life {life.number}"
+            wait_and_live(), context=Context(), name=f"life {life.number}"
         )
 
     async def _live(self, life: Life) -> Ending:
@@ -320,7 +343,7 @@ class Player:
         assert self._machine is not None
         with use_clock(life.clock):
             self._machine.born = life
-            store = Door(life, world.disk)
+            store = self.door(life, world.disk)
             runner = self._make(life, store)
             work = asyncio.ensure_future(self._work(life, runner))
             life.task = work
@@ -329,12 +352,14 @@ class Player:
         world.history.note(world.time(), life.number, f"ENDED {ending.how}")
         return ending
 
-    async def _work(self, life: Life, runner: BatchRunner) -> RunResult:
+    async def _work(self, life: Life, runner: BatchRunner) -> RunResult | None:
         assert self._machine is not None
         self._machine.born = life
         return await runner.run(self._played.items, run_id=RUN)
 
-    async def _outcome(self, work: asyncio.Future[RunResult], life: Life, began: float) -> Ending:
+    async def _outcome(
+        self, work: asyncio.Future[RunResult | None], life: Life, began: float
+    ) -> Ending:
         await asyncio.wait([work])
         ending = Ending(life.number, "odd", began, self.world.time())
         if work.cancelled():
@@ -356,15 +381,7 @@ class Player:
 
     def _start_rival(self) -> None:
         """Start a second process on the same store, some seconds from now."""
-        loop = asyncio.get_running_loop()
-        rival = self.world.be_born()
-
-        async def wait_and_live() -> Ending:
-            await asyncio.sleep(20.0)
-            return await self._live(rival)
-
-        task = loop.create_task(wait_and_live(), context=Context(), name=f"life {rival.number}")
-        self._rivals.append(task)
+        self._rivals.append(self._spawn(self.world.be_born(), 20.0))
 
     def _plan_mishaps(self, life: Life) -> list[asyncio.TimerHandle]:
         faults, loop = self.world.faults, asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from tests.simulation.checkers import is_vacuous, violations
-from tests.simulation.faults import swarm
+from tests.simulation.faults import DIRECT, swarm
 from tests.simulation.payment import doubles
 from tests.simulation.play import Played, play
 from tests.simulation.world import ACTS, Scenario
@@ -166,6 +166,15 @@ def swarm_scenario(seed: int) -> Scenario:
         store="sqlite" if chance.random() < 0.1 else "memory",
         successor=chance.choice(("host", "elsewhere")),
     )
+
+
+def crew_scenario(seed: int) -> Scenario:
+    """Return a swarm's run by several processes, which now and then switches to direct calls."""
+    plain = replace(swarm_scenario(seed), store="memory", workers=2 + seed % 2)
+    if seed % 3:
+        return plain
+    drain = ("progressive", "all")[seed % 2]
+    return replace(plain, faults=plain.faults | DIRECT.keys(), switch=drain)
 
 
 def swarms(seeds: Iterable[int]) -> Iterator[Scenario]:

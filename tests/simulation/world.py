@@ -18,8 +18,15 @@ from tests.simulation.server import SimServer
 ACTS = ("kill", "cancel", "error", "outage", "pause")
 #: Beats of the lease's heart that count as points, for each life; the others are all alike.
 BEATS = 1
+#: What workers do all the time, and changes nothing: no points.
+LOOKS = frozenset(
+    f"store.{name} before"
+    for name in ("read_run", "read_open", "read_workers", "read_lease", "read_groups", "put_note")
+)
 #: Events of the library that stand in the trace.
-TOLD = frozenset({"CreateSettled", "ShardHeld", "DeadlineExceeded", "OrgPaused", "ShardFailed"})
+TOLD = frozenset(
+    {"CreateSettled", "ShardHeld", "DeadlineExceeded", "OrgPaused", "ShardFailed", "WorkerLost"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,7 @@ class Scenario:
         switch: `progressive` or `all`: the wave moves to direct calls, drained so; empty: never.
         share: Of the remainder that moves in a switch.
         orgs: Accounts, each a workspace of its own; level 1 only.
+        workers: Processes that work on the run together; 0: one that has it to itself.
     """
 
     seed: int = 0
@@ -53,6 +61,7 @@ class Scenario:
     switch: str = ""
     share: float = 1.0
     orgs: int = 1
+    workers: int = 0
 
     def line(self) -> str:
         """Return the command that plays exactly this run again."""
@@ -71,6 +80,7 @@ class Scenario:
             ("switch", ""),
             ("share", 1.0),
             ("orgs", 1),
+            ("workers", 0),
         ):
             value = getattr(self, name)
             if value != usual:
@@ -120,6 +130,8 @@ class SimWorld:
 
     def pass_point(self, life: Life, name: str) -> str | None:
         """Count a point; return what the plan wants to happen at it."""
+        if self.scenario.workers and name in LOOKS:
+            return "error" if self._broken == life.number else None
         if name == "store.renew before":
             self._beats[life.number] = self._beats.get(life.number, 0) + 1
             if self._beats[life.number] > BEATS:

@@ -34,6 +34,7 @@ from batchwright import (
     CanaryFailed,
     ChangedItem,
     CheckpointStore,
+    Conducting,
     ConfigurationError,
     CreateSettled,
     CreateUnknown,
@@ -89,6 +90,8 @@ from batchwright import (
     WaitingForOwner,
     WaveLooksWedged,
     WaveSnapshot,
+    WorkerJoined,
+    WorkerLost,
     items_from_dataframe,
     items_from_jsonl,
     run,
@@ -225,6 +228,8 @@ async def every_call(runner: BatchRunner) -> None:
         assert_type(await runner.plan(items(), offline=True), PlanReport)
         assert_type(await runner.run(items(), run_id="a", collect=False), RunResult)
         assert_type(await runner.resume("a", resubmit=["exhausted"], adopt={"b": 1}), RunResult)
+        assert_type(await runner.load(items(), "a"), RunStatus)
+        assert_type(await runner.work("a", wait=5.0), RunResult)
         assert_type(await runner.cancel("a"), RunResult)
         assert_type(await runner.recover(items(), "a"), RunResult)
         assert_type(await runner.switch("a"), RunResult | None)
@@ -319,6 +324,10 @@ def hear(event: Event) -> None:
             print(event.error)
         case RunInterrupted() | WaveLooksWedged():
             print(event.live, event.advice)
+        case WorkerJoined() | WorkerLost():
+            print(event.worker)
+        case Conducting():
+            print(event.wave)
         case IntakeProgressed() | AnsweredFromCache() | WaitingForOwner():
             print(event)
         case ShardPlanned() | ShardSubmitted():

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchwright import Item
+from batchwright._custom_ids import make_code, make_custom_id
 from batchwright._intake import (
     IntakeRules,
     Refused,
     as_item,
     encode_item,
     encode_params,
-    make_code,
-    make_custom_id,
 )
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from batchwright._intake import CUSTOM_ID_OF, CUSTOM_ID_PATTERN
+from batchwright._custom_ids import CUSTOM_ID_OF, CUSTOM_ID_PATTERN
 from batchwright._plan.estimate import UNKNOWN, Range, batch_cost, total
 from batchwright._plan.facts import Facts
 from batchwright._plan.models import ModelPlan, models_of

@@ -14,8 +14,8 @@ from anyio.lowlevel import checkpoint
 
 from batchwright import _lease
 from batchwright._cache import earlier_runs
+from batchwright._custom_ids import make_custom_id
 from batchwright._forecast import HISTORY, RATE_FACT, view_of
-from batchwright._intake import make_custom_id
 from batchwright._org import OrgLink
 from batchwright._projection import ended_by_themselves
 from batchwright._standing import live_batch

@@ -15,6 +15,7 @@ from batchwright.cli import _carry as carry
 from batchwright.cli import _local as local
 from batchwright.cli import _look as look
 from batchwright.cli import _plan as plan
+from batchwright.cli import _together as together
 from batchwright.cli import _validate as validate
 from batchwright.cli import _watch as watch
 from batchwright.cli._exits import Exit
@@ -68,7 +69,7 @@ def _main(
     """
 
 
-for _group in (carry, plan, look, watch, validate, local):
+for _group in (carry, together, plan, look, watch, validate, local):
     _group.register(app)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from batchwright import events
 from batchwright._clock import clock
+from batchwright._custom_ids import make_custom_id
 from batchwright._gateway import default_client
-from batchwright._intake import make_custom_id
 from batchwright.cli._demo_faults import Fault, script, spoil, told, went_as_meant
 from batchwright.cli._demo_items import demo_items
 from batchwright.cli._exits import Exit

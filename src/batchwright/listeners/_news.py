@@ -53,6 +53,20 @@ def _waiting(event: events.WaitingForOwner) -> str:
     return f"{event.owner} owned this run; taking over in {span(event.left)} unless it shows life"
 
 
+def _joined(event: events.WorkerJoined) -> str:
+    company = f"with {event.others} others" if event.others != 1 else "with 1 other"
+    return f"at work as worker {event.worker}{f', {company}' if event.others else ''}"
+
+
+def _lost(event: events.WorkerLost) -> str:
+    what = "is gone" if event.certain else "shows no life any more"
+    return f"worker {event.worker} ({event.owner}) {what}; the others take over what it had"
+
+
+def _conducting(event: events.Conducting) -> str:
+    return f"this process conducts the run now (wave {event.wave})"
+
+
 def _unknown(event: events.CreateUnknown) -> str:
     return (
         f"sub-batch {event.shard} got no answer to its create ({event.why}); it is looked up, "
@@ -158,6 +172,9 @@ _NEWS: dict[type[Event], Callable[[Any], str]] = {
     events.ShardHeld: _held,
     events.AnsweredFromCache: _cached,
     events.WaitingForOwner: _waiting,
+    events.WorkerJoined: _joined,
+    events.WorkerLost: _lost,
+    events.Conducting: _conducting,
     events.CreateUnknown: _unknown,
     events.CreateSettled: _settled,
     events.CallRetried: _retried,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from anyio.lowlevel import checkpoint
 
-from batchwright._intake import CUSTOM_ID_OF, CUSTOM_ID_PATTERN
+from batchwright._custom_ids import CUSTOM_ID_OF, CUSTOM_ID_PATTERN
 from batchwright.report._evidence import evidence_of
 from batchwright.report._money import cost_report, tokens_of
 from batchwright.report._shards import anomalies_of, batches_of, direct_of, text_of

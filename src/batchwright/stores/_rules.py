@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from batchwright._json import dump_json, load_json
-from batchwright.errors import NotWaiting, RunLocked, StoreError
+from batchwright.errors import NotWaiting, RunLocked, ShardClaimed, StoreError
 from batchwright.store import (
     FINAL,
     ItemState,
@@ -344,9 +344,9 @@ def not_claimed(lease: Lease, number: int | None) -> RunLocked:
     return RunLocked(lease.run_id, f"{what} is not claimed by worker {lease.worker}")
 
 
-def claimed(run_id: str, number: int, worker: int) -> StoreError:
+def claimed(run_id: str, number: int, worker: int) -> ShardClaimed:
     """Return the error for the owner of a run that writes to what a worker has claimed."""
-    return StoreError(f"shard {number} of run {run_id!r} is claimed by worker {worker}")
+    return ShardClaimed(f"shard {number} of run {run_id!r} is claimed by worker {worker}")
 
 
 def locked(lease: Lease, owner: Owner | None) -> RunLocked:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from batchwright.errors import RunLocked, StoreError
+from batchwright.errors import RunLocked, ShardClaimed, StoreError
 from batchwright.shared import PATH, UNSURE, WORK_FACT, SharedStore
 from batchwright.store import Group, ItemState, Lease, Rest, Shard, ShardState
 from batchwright.testing._checks_life import refuses
@@ -72,11 +72,13 @@ async def hall_on(maker: StoreMaker, items: int = 6) -> Hall:
     return Hall(store, desk, one, two)
 
 
-async def rejects(call: Awaitable[object], promise: str) -> None:
-    """Demand that *call* raises a plain `StoreError`."""
+async def rejects(
+    call: Awaitable[object], promise: str, kind: type[StoreError] = StoreError
+) -> None:
+    """Demand that *call* raises an error of *kind*."""
     try:
         await call
-    except StoreError:
+    except kind:
         return
     except RunLocked as error:
         raise AssertionError(f"{promise}: {error!r}") from error
@@ -194,8 +196,9 @@ async def fences_by_claim(maker: StoreMaker) -> None:
         await refuses(hall.move(lease, number, sending), "a shard moves under its claim only")
         await refuses(store.settle(lease, number, [answer(1)]), "and is settled under it only")
     await refuses(store.settle(one, None, [answer(2)]), "what is of no shard is not a worker's")
-    await rejects(hall.move(owner, 1, sending), "the owner leaves alone what is claimed")
-    await rejects(store.settle(owner, 1, [answer(1)]), "also its items")
+    alone = "the owner leaves alone what is claimed"
+    await rejects(hall.move(owner, 1, sending), alone, ShardClaimed)
+    await rejects(store.settle(owner, 1, [answer(1)]), alone, ShardClaimed)
     assert (await hall.move(owner, 2, ShardState.PLANNED)).number == 2, "the rest is the owner's"
     await store.put_facts(two, {"max_bytes/main": 7})
     assert (await hall.desk.info()).facts["max_bytes/main"] == 7, "a worker stores facts"

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tests.simulation.planted.bugs import BUGS, plant
 from tests.simulation.planted.hunt import Catch, hunt
+from tests.simulation.planted.together import NEEDS
 
-__all__ = ["BUGS", "Catch", "hunt", "plant"]
+__all__ = ["BUGS", "NEEDS", "Catch", "hunt", "plant"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from tests.simulation.checkers import violations
-from tests.simulation.planted.bugs import plant
-from tests.simulation.play import Player
+from tests.simulation.levels import play_at
+from tests.simulation.planted.together import NEEDS
 from tests.simulation.sweep import singles, swarm_scenario
 from tests.simulation.world import Scenario
 
@@ -31,12 +31,13 @@ def hunt(name: str, seeds: int = SEEDS) -> Catch | None:
     Swarms first; then one run that is paused at each of its points, since there are moments so
     short that a swarm seldom meets them.
     """
-    scenarios = chain(map(swarm_scenario, range(seeds)), singles(Scenario(), ("pause",)))
+    needs = NEEDS.get(name, {})
+    alone = singles(replace(Scenario(), **needs), ("pause",), play_one=play_at)
+    scenarios = chain(map(swarm_scenario, range(seeds)), alone)
     for tried, scenario in enumerate(scenarios, start=1):
         # The store is the fast one: one of the bugs lives in it.
-        planted = replace(scenario, planted=name, store="memory")
-        with plant(name):
-            found = violations(Player(planted).play())
-        if found and not violations(Player(replace(planted, planted="")).play()):
+        planted = replace(scenario, planted=name, store="memory", **needs)
+        found = violations(play_at(planted))
+        if found and not violations(play_at(replace(planted, planted=""))):
             return Catch(tried, planted, found)
     return None

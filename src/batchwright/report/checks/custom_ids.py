@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from batchwright._intake import CUSTOM_ID_OF, CUSTOM_ID_PATTERN, stem_of
+from batchwright._custom_ids import CUSTOM_ID_OF, CUSTOM_ID_PATTERN, stem_of
 from batchwright.report._evidence import LEGAL
 from batchwright.report.findings import Finding
 from batchwright.report.model import IdsReport, RunReport
