@@ -98,8 +98,8 @@ class Harvest:
         members = await self._ctx.store.read_members(self._ctx.run_id, self.shard.number)
         for start in range(0, len(members), SLICE):
             part = members[start : start + SLICE]
-            self._members.update((member.custom_id, member) for member in part)
-            self._by_seq.update((member.seq, member) for member in part)
+            self._members.update({member.custom_id: member for member in part})
+            self._by_seq.update({member.seq: member for member in part})
             await checkpoint()
 
     async def leave_unread(self) -> None:

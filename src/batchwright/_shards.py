@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 
-from batchwright._wire import body_size
+from batchwright._wire import COMMA, ENVELOPE
 from batchwright.store import Pending
 from batchwright.types import Spans
 
@@ -111,13 +111,14 @@ def cut_all(
 def cut(items: Iterable[Pending], *, max_requests: int, max_bytes: int) -> Cut:
     """Return the first shard of *items*: as many from the front as both limits allow."""
     seqs: list[int] = []
-    entries = 0
+    size = ENVELOPE
     for item in islice(items, max_requests):
-        if seqs and body_size(len(seqs) + 1, entries + item.size) > max_bytes:
+        grown = size + item.size + (len(COMMA) if seqs else 0)
+        if seqs and grown > max_bytes:
             break
         seqs.append(item.seq)
-        entries += item.size
-    return Cut(tuple(seqs), body_size(len(seqs), entries))
+        size = grown
+    return Cut(tuple(seqs), size)
 
 
 def halves(seqs: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:

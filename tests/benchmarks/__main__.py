@@ -23,6 +23,7 @@ from tests.benchmarks.rows import (
     disk,
     growth,
     memory,
+    parts,
     polling,
     resume,
     stall,
@@ -41,6 +42,7 @@ ROWS = {
     "g": startup,
     "growth": growth,
     "disk": disk,
+    "parts": parts,
 }
 
 

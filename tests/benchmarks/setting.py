@@ -17,7 +17,11 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one contender cost; see `meter`. Seconds and bytes; `disk`: of the files it left."""
+    """
+    What one contender cost; see `meter`. Seconds and bytes.
+
+    `disk`: of the files that it left. `parts`: CPU by part, of contenders that tell them apart.
+    """
 
     wall: float
     cpu: float
@@ -25,6 +29,7 @@ class Cost:
     stall: float
     busy: float
     count: int
+    parts: dict[str, float]
     disk: int
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import aiohttp
 import orjson
-from tests.benchmarks.meter import Asked, contend
+from tests.benchmarks.meter import Asked, contend, part
 from tests.benchmarks.questions import SHARD, items
 
 PATH = "/v1/messages/batches"
 #: Lines that are stored together.
 CHUNK = 1_000
+STORE = "of that: store them"
 #: Seconds between two looks at a batch.
 LOOK = 0.5
 
@@ -40,14 +41,23 @@ async def send(http: aiohttp.ClientSession, db: sqlite3.Connection, asked: Asked
     """Store and upload every item; return the ids of the batches."""
     batches = []
     source = items(asked.items, asked.bytes)
-    while rows := [(name, orjson.dumps(p)) for name, p in itertools.islice(source, SHARD)]:
-        store(db, "INSERT INTO questions VALUES (?, ?)", rows)
-        entries = (b'{"custom_id":"%b","params":%b}' % (n.encode(), body) for n, body in rows)
-        body = b'{"requests":[' + b",".join(entries) + b"]}"
-        head = {"content-type": "application/json"}
-        async with http.post(PATH, data=body, headers=head) as answer:
-            batches.append(orjson.loads(await answer.read())["id"])
-    return batches
+    while True:
+        with part("make and encode the items"):
+            rows = [(name, orjson.dumps(p)) for name, p in itertools.islice(source, SHARD)]
+        if not rows:
+            return batches
+        with part("store them"):
+            store(db, "INSERT INTO questions VALUES (?, ?)", rows)
+        with part("upload them"):
+            batches.append(await create(http, rows))
+
+
+async def create(http: aiohttp.ClientSession, rows: list[tuple[str, bytes]]) -> str:
+    """Make one batch; return its id."""
+    entries = (b'{"custom_id":"%b","params":%b}' % (n.encode(), body) for n, body in rows)
+    body = b'{"requests":[' + b",".join(entries) + b"]}"
+    async with http.post(PATH, data=body, headers={"content-type": "application/json"}) as answer:
+        return str(orjson.loads(await answer.read())["id"])
 
 
 async def wait(http: aiohttp.ClientSession, batch: str) -> None:
@@ -68,9 +78,11 @@ async def collect(http: aiohttp.ClientSession, db: sqlite3.Connection, batch: st
             rows.append((orjson.loads(line)["custom_id"], line))
             count += 1
             if len(rows) == CHUNK:
-                store(db, "INSERT INTO answers VALUES (?, ?)", rows)
+                with part(STORE):
+                    store(db, "INSERT INTO answers VALUES (?, ?)", rows)
                 rows = []
-    store(db, "INSERT INTO answers VALUES (?, ?)", rows)
+    with part(STORE):
+        store(db, "INSERT INTO answers VALUES (?, ?)", rows)
     return count
 
 
@@ -83,7 +95,8 @@ async def carry(asked: Asked) -> int:
         count = 0
         for batch in batches:
             await wait(http, batch)
-            count += await collect(http, db, batch)
+            with part("download, parse and store the results"):
+                count += await collect(http, db, batch)
     db.close()
     return count
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from anthropic import AsyncAnthropic
 from anthropic.types.messages.batch_create_params import Request
-from tests.benchmarks.meter import Asked, contend
+from tests.benchmarks.meter import Asked, contend, part
 from tests.benchmarks.questions import SHARD, items
 
 #: Seconds between two looks at a batch.
@@ -20,8 +20,8 @@ async def send(client: AsyncAnthropic, asked: Asked) -> list[str]:
     """Upload every item; return the ids of the batches."""
     batches = []
     source = items(asked.items, asked.bytes)
-    while part := list(itertools.islice(source, SHARD)):
-        requests = [Request(custom_id=name, params=params) for name, params in part]
+    while some := list(itertools.islice(source, SHARD)):
+        requests = [Request(custom_id=name, params=params) for name, params in some]
         batches.append((await client.messages.batches.create(requests=requests)).id)
     return batches
 
@@ -40,8 +40,12 @@ async def carry(asked: Asked) -> int:
     """Carry all items; return the number of answers."""
     count = 0
     async with AsyncAnthropic(base_url=asked.url, api_key="sk-benchmark") as client:
-        batches = await send(client, asked)
-        with (asked.folder / "answers.jsonl").open("w") as file:
+        with part("make, encode and upload the items"):
+            batches = await send(client, asked)
+        with (
+            part("download, parse and write the results"),
+            (asked.folder / "answers.jsonl").open("w") as file,
+        ):
             for batch in batches:
                 async for name, text in collect(client, batch):
                     file.write(json.dumps({"id": name, "text": text}) + "\n")
