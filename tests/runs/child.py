@@ -33,7 +33,9 @@ async def main(
             client=client,
             store=store,
             limits=ShardLimits(max_requests=shard, max_live=live),
-            polling=Polling(interval=0.02),
+            # Calm enough: a lost create is believed absent after five of these, and a machine may
+            # stall for a moment.
+            polling=Polling(interval=0.1),
             retry=RetryBudget(backoff=0.01),
             on_event=tell,
         )
