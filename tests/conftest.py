@@ -9,12 +9,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import anthropic
+import hypothesis
 import pytest
 from tests.postgres.server import Server, fresh_schema, running
 
 from batchwright import Item
 from batchwright.simulator import Simulator
 from batchwright.testing import simulate
+
+# How long an example takes says nothing on a machine that others use, too.
+hypothesis.settings.register_profile("steady", deadline=None)
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture(autouse=True)

@@ -256,7 +256,8 @@ async def test_c33_another_workspace_s_key_neither_reads_nor_resends(tmp_path, p
 async def test_c33_the_absence_of_a_lost_create_is_not_told_by_another_workspace(tmp_path):
     """Its list shows nothing, which says nothing: held, not sent again."""
     store = tmp_path / "run.db"
-    async with simulate() as sim:
+    # Calm: in a world of hours a second, a moment's stall puts a create outside its time limit.
+    async with simulate(speed=600.0) as sim:
         await interrupted(sim, store, "sk-first-key-0001", lost=True)
         async with runner_on(sim, store, api_key="sk-second-key-0002") as runner:
             result = await runner.resume()

@@ -65,8 +65,8 @@ async def test_killed_and_run_again(tmp_path, event, nth):
     """R11, R12, R32: kill -9 during poll and during harvest; then exactly the missing is sent."""
     store = tmp_path / "run.db"
     asked = items(1_200)
-    settings = WorldSettings(duration=(1_000, 1_500), error_rate=0.02)
-    with Simulator(speed=1_500, settings=settings) as sim:
+    settings = WorldSettings(duration=(330, 500), error_rate=0.02)
+    with Simulator(speed=500, settings=settings) as sim:
         if event == "ItemsMerged":
             sim.on("results", Slow(0.01, size=10_000))
         await asyncio.to_thread(kill_child_at, sim, store, event, count=1_200, shard=400, nth=nth)

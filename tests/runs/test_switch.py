@@ -200,7 +200,7 @@ async def test_progressive_drain_keeps_more_at_half_price():
     by_batch = {}
     for drain in ("progressive", "all"):
         settings = WorldSettings(
-            duration=lambda number, _: 3_000.0 if number % 2 else 60_000.0,
+            duration=lambda number, _: 15_000.0 if number % 2 else 80_000.0,
             cancel_seconds=(5, 5),
             cancel_in_flight=0.0,
         )

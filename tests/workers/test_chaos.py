@@ -8,8 +8,8 @@ from tests.workers.chaos import Plan, play
 
 @pytest.mark.slow
 async def test_killed_workers_are_succeeded(postgres_url):
-    """R: four processes on one run, two of them killed: nothing lost, nothing paid twice."""
-    played = await play(Plan(items=8_000, shard=400, speed=1_500), postgres_url)
+    """Four processes on one run, two of them killed: nothing lost, nothing paid twice."""
+    played = await play(Plan(items=8_000, shard=400, speed=500), postgres_url)
 
     assert len(played.killed) == 2
     assert played.told["WorkerJoined"] == 4
