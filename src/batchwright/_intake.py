@@ -193,9 +193,24 @@ def encode_params(params: Mapping[str, Any]) -> bytes:
             fault or f"params cannot be written as JSON: {error}", kind="not_json"
         ) from None
     # orjson writes NaN and infinities as null, so only a body with a null in it can hide one.
-    if b"null" in body and (fault := _find_fault(params, "params")):
+    if not _is_plain(params) and b"null" in body and (fault := _find_fault(params, "params")):
         raise Refused(fault, kind="not_json")
     return body
+
+
+def _is_plain(params: Mapping[str, Any]) -> bool:
+    """Tell whether *params* certainly hold no number with a point, the only one that can be NaN."""
+    if type(params) is not dict:
+        return False
+    todo: list[Any] = [params]
+    for value in todo:
+        for inner in value.values() if type(value) is dict else value:
+            kind = type(inner)
+            if kind is dict or kind is list:
+                todo.append(inner)
+            elif not (kind is str or kind is int or kind is bool or inner is None):
+                return False
+    return True
 
 
 def _known_object(value: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import json
 import math
 import re
+import types
 
 import pydantic
 import pytest
@@ -224,10 +226,21 @@ def test_metadata_must_be_json():
     assert encode_item(Item("a", ASK, metadata={"gold": 1}), 0, RULES).metadata == b'{"gold":1}'
 
 
-def test_encode_params_is_strict():
-    """The function alone refuses too."""
-    with pytest.raises(Refused, match=r"params.a is nan"):
-        encode_params({"a": math.nan})
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda nan: {"a": nan},
+        lambda nan: types.MappingProxyType({"a": nan}),
+        lambda nan: {"a": {"b": ("x", nan)}},
+        lambda nan: {"a": [types.MappingProxyType({"b": nan})]},
+        lambda nan: {"a": [collections.OrderedDict(b=[nan])]},
+    ],
+)
+def test_a_nan_is_found_in_whatever_holds_it(wrap):
+    """NaN is refused in each kind of container that JSON can be written from."""
+    assert json.loads(encode_params(wrap(1.5)))
+    with pytest.raises(Refused, match=r"is nan"):
+        encode_params(wrap(math.nan))
 
 
 def test_as_item_takes_lists_of_two():
