@@ -48,6 +48,7 @@ _STATUS: Final[Mapping[ItemState, Status]] = {
 }
 #: Named once: to look a member up in its enum takes long in some versions of Python.
 _SUCCEEDED: Final = ItemState.SUCCEEDED
+_DONE: Final = (ItemState.SUCCEEDED, None, "")
 _BORN: Final = (ItemState.PENDING, None)
 _OPEN: Final = (ItemState.PENDING, ItemState.IN_FLIGHT)
 
@@ -147,7 +148,7 @@ def settle_one(item: Standing, number: int | None, said: Settlement, tally: Tall
 def end_of(said: Settlement) -> tuple[ItemState, str | None, str]:
     """Return state, reason and flag of an item to which *said* is applied."""
     if said.state is _SUCCEEDED:
-        return said.state, None, said.flag
+        return _DONE if not said.flag else (_SUCCEEDED, None, said.flag)
     return said.state, said.reason, ""
 
 

@@ -38,10 +38,11 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class _Chunk:
-    """What becomes of one chunk: rows for each table."""
+    """What becomes of one chunk: its new items, and rows for the tables that know the others."""
 
-    #: Key, place and row of each item that is new.
-    new: list[tuple[int, int, NewItem]] = field(default_factory=list)
+    new: list[NewItem] = field(default_factory=list)
+    #: Place of each id that was taken.
+    taken: dict[str, int] = field(default_factory=dict)
     changes: list[tuple[object, ...]] = field(default_factory=list)
     seen: list[tuple[int, int]] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
@@ -125,14 +126,24 @@ def stage(
     known = _look_up(db, run, [row.id for row in rows])
     chunk = _Chunk()
     for row in rows:
-        _take(db, run, chunk, known, intake << SHIFT | row.position, row, on_changed)
-    _write_new(db, run, chunk.new)
+        place = intake << SHIFT | row.position
+        found = known.get(row.id)
+        earlier = chunk.taken.get(row.id)
+        if earlier is not None:
+            _clash(chunk, "duplicate", row, earlier & MASK)
+        elif found is None:
+            chunk.new.append(row)
+            chunk.taken[row.id] = place
+        elif found.seen >> SHIFT == intake:
+            _clash(chunk, "duplicate", row, found.seen & MASK)
+        else:
+            _take_known(db, run, chunk, found, place, row, on_changed)
+    _write_new(db, run, intake, chunk.new)
     _write_known(db, chunk)
-    births = _rules.count_births([row for _, _, row in chunk.new])
-    write_counts(db, run.number, births, staged=True)
+    write_counts(db, run.number, _rules.count_births(chunk.new), staged=True)
     new = len(chunk.new)
     db.conn.execute("UPDATE runs SET staged = staged + ? WHERE number = ?", (new, run.number))
-    return Staged(new=new, known=len(chunk.places) - new, clashes=tuple(chunk.clashes))
+    return Staged(new=new, known=len(chunk.places), clashes=tuple(chunk.clashes))
 
 
 _LOOK_UP: Final = (
@@ -153,33 +164,23 @@ def _look_up(db: Db, run: RunRow, ids: Sequence[str]) -> dict[str, _Known]:
     return known
 
 
-def _take(
+def _take_known(
     db: Db,
     run: RunRow,
     chunk: _Chunk,
-    known: dict[str, _Known],
+    found: _Known,
     place: int,
     row: NewItem,
     on_changed: OnChanged,
 ) -> None:
-    found = known.get(row.id)
-    if found is None:
-        key = run.end + run.staged + len(chunk.new)
-        chunk.new.append((key, place, row))
-    elif found.seen >> SHIFT == place >> SHIFT:
-        _clash(chunk, "duplicate", row, found.seen & MASK)
+    chunk.taken[row.id] = place
+    chunk.seen.append((place, found.key))
+    if on_changed == "error" and _rules.is_changed(found.digest, row):
+        _clash(chunk, "changed", row, found.key & MASK)
         return
-    else:
-        key = found.key
-        chunk.seen.append((place, key))
-        if on_changed == "error" and _rules.is_changed(found.digest, row):
-            known[row.id] = found._replace(seen=place)
-            _clash(chunk, "changed", row, key & MASK)
-            return
-        if _rules.is_replaced(found.digest, row, on_changed):
-            _add_change(db, run, chunk, key, row)
-    known[row.id] = _Known(key, row.digest, place)
-    chunk.places.append((place, key))
+    if _rules.is_replaced(found.digest, row, on_changed):
+        _add_change(db, run, chunk, found.key, row)
+    chunk.places.append((place, found.key))
 
 
 def _clash(chunk: _Chunk, kind: str, row: NewItem, first: int) -> None:
@@ -208,30 +209,32 @@ def header_id(db: Db, run: RunRow, text: str) -> int:
     return cached
 
 
-def _write_new(db: Db, run: RunRow, new: Sequence[tuple[int, int, NewItem]]) -> None:
+def _write_new(db: Db, run: RunRow, intake: int, new: Sequence[NewItem]) -> None:
+    first, place = run.end + run.staged, intake << SHIFT
+    headers = {text: header_id(db, run, text) for text in {row.headers for row in new}}
+    births = {born: _born(db, *born) for born in {_rules.birth(row) for row in new}}
+    models = {name: db.word(name) for name in {row.model for row in new}}
     many, number = db.conn.executemany, run.number
-    headers = {text: header_id(db, run, text) for text in {row.headers for _, _, row in new}}
-    births = {born: _born(db, *born) for born in {_rules.birth(row) for _, _, row in new}}
-    models = {name: db.word(name) for name in {row.model for _, _, row in new}}
-    # Zeros for nulls: the module asks whether a null could be adapted, which takes longer than
-    # the rest of its way into the table. The same holds for numbers of an enum and for bytes.
+    # Row by row out of generators: lists of tuples would keep the garbage collector busy. Zeros for
+    # nulls: the module asks whether a null could be adapted, which takes longer than the rest of
+    # its way into the table. The same holds for numbers of an enum and for bytes.
     many(
         "INSERT INTO items (key, state, reason, headers, size, seen) "
         "VALUES (?, ?, NULLIF(?, 0), ?, ?, ?)",
-        [
+        (
             (
                 key,
                 *births[_rules.birth(row)],
                 headers[row.headers],
                 entry_size(row.custom_id, len(row.body)),
-                place,
+                place | row.position,
             )
-            for key, place, row in new
-        ],
+            for key, row in enumerate(new, first)
+        ),
     )
     many(
         "INSERT INTO questions VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0))",
-        [
+        (
             (
                 key,
                 number,
@@ -241,15 +244,24 @@ def _write_new(db: Db, run: RunRow, new: Sequence[tuple[int, int, NewItem]]) -> 
                 models[row.model],
                 row.metadata or 0,
             )
-            for key, _, row in new
-        ],
+            for key, row in enumerate(new, first)
+        ),
     )
-    sound = [(key, row.body) for key, _, row in new if row.refusal is None]
-    many("INSERT INTO bodies VALUES (?, ?)", sound)
-    refused = [(key, row.refusal) for key, _, row in new if row.refusal is not None]
+    many(
+        "INSERT INTO bodies VALUES (?, ?)",
+        ((key, row.body) for key, row in enumerate(new, first) if row.refusal is None),
+    )
     many(
         "INSERT INTO answers (key, error) VALUES (?, ?)",
-        [(key, _rules.dump_error(refusal)) for key, refusal in refused],
+        (
+            (key, _rules.dump_error(row.refusal))
+            for key, row in enumerate(new, first)
+            if row.refusal is not None
+        ),
+    )
+    db.conn.execute(
+        "INSERT INTO places SELECT seen, key FROM items WHERE key >= ? AND key < ?",
+        (first, first + len(new)),
     )
 
 
