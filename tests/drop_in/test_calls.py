@@ -54,7 +54,7 @@ async def test_five_samples_stay_five(sim):
 
 
 async def test_the_next_process_is_answered_from_the_store(sim, tmp_path):
-    """A rerun gets the same answers in the same order of occurrence, and sends nothing."""
+    """A rerun gets the same answers, each question its own ones, and sends nothing."""
     asked = [*questions(10), *["how are you?"] * 3]
     async with client_on(sim, tmp_path / "calls.db") as client:
         first = await ask_all(client, asked)
@@ -64,7 +64,10 @@ async def test_the_next_process_is_answered_from_the_store(sim, tmp_path):
         second = await ask_all(client, asked)
         assert len(sim.requests) == requests
         more = await ask_all(client, ["how are you?"] * 2)
-    assert [answer.id for answer in second] == [answer.id for answer in first]
+    again, before = ([answer.id for answer in answers] for answers in (second, first))
+    assert again[:10] == before[:10]
+    # Calls of one question that are made at once arrive in an order that is the SDK's.
+    assert sorted(again[10:]) == sorted(before[10:])
     assert not {answer.id for answer in more} & {answer.id for answer in first}
     assert batch_sizes(sim) == [13, 2]
 
