@@ -23,7 +23,7 @@ from batchwright._lease import HEARTBEAT
 from batchwright._options import Options
 from batchwright._org import OrgLink, Stop
 from batchwright._parts import plan_parts
-from batchwright._roll import Roll, turn_of
+from batchwright._roll import Roll, is_stopped, turn_of
 from batchwright._sync import SyncPool
 from batchwright.shared import PATH, OpenShard, SharedStore, Worker
 from batchwright.status import progress_of
@@ -155,7 +155,15 @@ class Hand:
 
     def is_over(self, info: RunInfo) -> bool:
         """Tell whether the run has come to its end for all since this process joined."""
-        return self._turn is not None and turn_of(info) > self._turn
+        over = self._turn is not None and turn_of(info) > self._turn
+        if over and is_stopped(info) and self._could_send():
+            # Ended by one who could not send, and did not see that this process can.
+            self._turn, over = turn_of(info), False
+        return over
+
+    def _could_send(self) -> bool:
+        orgs = self._ctx.orgs.values()
+        return any(org.stop is None and not org.no_batches for org in orgs)
 
     def _is_for_others(self) -> bool:
         """Tell whether this process can send nothing, and others can."""

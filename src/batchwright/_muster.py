@@ -7,7 +7,6 @@ claimed; what it wants of others it says in the facts of the run.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,10 +18,10 @@ from batchwright._context import RunContext
 from batchwright._crew import SendPart
 from batchwright._dispatch import Dispatch
 from batchwright._hand import GIVE_UP, Hand
+from batchwright._prelude import take_back
 from batchwright._submit import MAX_BYTES
-from batchwright.errors import ShardClaimed
 from batchwright.shared import PATH, OpenShard, SharedStore
-from batchwright.store import ItemState, Rest, Shard, ShardState
+from batchwright.store import ItemState, Shard, ShardState
 
 #: Counting what waits by headers may take this share of the conductor's time.
 COUNTING: Final = 0.05
@@ -97,10 +96,6 @@ class Muster:
         """See `Crew.refresh`."""
         # What is open before what waits: an item waits as soon as nothing that is open has it.
         opened = await self._store.read_open(self._ctx.run_id)
-        info = await self._store.read_run(self._ctx.run_id)
-        assert info is not None, "the run exists while we hold its lease"
-        self._recall(info.facts.get(GIVE_UP))
-        self._learn_sizes(info.facts)
         notes = [worker.note for worker in self._hand.living]
         known = {label for note in notes for label in note.get("orgs", ())}
         silent = any(not note for note in notes)
@@ -108,6 +103,10 @@ class Muster:
             one.shard.org for one in opened if not silent and one.shard.org not in known
         )
         opened = await self._take_back(opened, notes)
+        info = await self._store.read_run(self._ctx.run_id)
+        assert info is not None, "the run exists while we hold its lease"
+        self._recall(info.facts.get(GIVE_UP))
+        self._learn_sizes(info.facts)
         under_way = [one.shard for one in opened if self._is_under_way(one, notes)]
         self._take_over(under_way, notes)
         await self._publish()
@@ -159,16 +158,10 @@ class Muster:
             free = shard.state is ShardState.PLANNED and one.worker is None
             stranded = not self._has_carrier(shard, notes)
             if free and (stranded or (leaves and not _is_direct(shard))):
-                await self._unplan(shard)
+                await take_back(self._ctx, shard)
             else:
                 kept.append(one)
         return kept
-
-    async def _unplan(self, shard: Shard) -> None:
-        """Take a shard back that nobody has claimed; who claims it at this very moment has it."""
-        rest = Rest(state=ItemState.PENDING)
-        with contextlib.suppress(ShardClaimed):
-            await self._ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
 
     # -- saying -------------------------------------------------------------------------------
 

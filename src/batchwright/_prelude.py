@@ -4,6 +4,7 @@ What a wave does before it sends anything: stored answers are judged again, wait
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 
 from batchwright._api import CallFailed
@@ -12,6 +13,7 @@ from batchwright._faults import Fault, classify
 from batchwright._judge import judge_settlements
 from batchwright._lines import flag_of, tokens_of
 from batchwright._org import OrgLink
+from batchwright.errors import ShardClaimed
 from batchwright.result import pages
 from batchwright.store import ItemState, Member, Rest, Row, Settlement, Shard, ShardState
 from batchwright.types import ItemError
@@ -110,8 +112,14 @@ async def take_back_unsent(ctx: RunContext) -> None:
     """
     for shard in await ctx.store.read_shards(ctx.run_id):
         if shard.state is ShardState.PLANNED:
-            rest = Rest(state=ItemState.PENDING)
-            await ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
+            await take_back(ctx, shard)
+
+
+async def take_back(ctx: RunContext, shard: Shard) -> None:
+    """Let the items of a planned shard wait again, unless a worker has just claimed it."""
+    rest = Rest(state=ItemState.PENDING)
+    with contextlib.suppress(ShardClaimed):
+        await ctx.move(shard, ShardState.DONE, reason="unsent", rest=rest)
 
 
 async def greet(ctx: RunContext, org: OrgLink) -> None:

@@ -17,7 +17,7 @@ from batchwright._lease import HEARTBEAT, LAPSE
 from batchwright.errors import RunLocked
 from batchwright.events import Event, WorkerLost
 from batchwright.shared import WORK_FACT, SharedStore, Worker
-from batchwright.store import Lease, RunInfo
+from batchwright.store import ItemState, Lease, RunInfo
 
 #: Seconds for which one is waited for who has yet to notice that a run is over.
 LEAVING: Final = 2 * LAPSE
@@ -115,6 +115,16 @@ def is_open(info: RunInfo) -> bool:
 def turn_of(info: RunInfo) -> int:
     """Return how often work on a run has come to an end for all."""
     return int((info.facts.get(WORK_FACT) or {}).get("turn", 0))
+
+
+def is_left(info: RunInfo) -> bool:
+    """Tell whether anything of a run waits or travels."""
+    return bool(info.states[ItemState.PENDING] or info.states[ItemState.IN_FLIGHT])
+
+
+def is_stopped(info: RunInfo) -> bool:
+    """Tell whether work on a run ended because accounts were stopped, with something left."""
+    return bool((info.facts.get(WORK_FACT) or {}).get("stops")) and is_left(info)
 
 
 async def wait_for_items(store: SharedStore, run_id: str, wait: float) -> None:

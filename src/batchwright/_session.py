@@ -25,8 +25,8 @@ from batchwright._options import Options
 from batchwright._org import OrgLink
 from batchwright._prelude import cancel_waiting, greet, is_unfinished, take_back_unsent
 from batchwright._recover import NOT_RECOVERED, Recovery
-from batchwright._roll import be_alone, is_open, wait_for_items
-from batchwright._shift import Shift, is_left
+from batchwright._roll import be_alone, is_left, is_open, wait_for_items
+from batchwright._shift import Shift
 from batchwright._standing import read_status
 from batchwright._stop import request_cancels
 from batchwright._wave import Wave

@@ -22,13 +22,13 @@ from batchwright._context import RunContext
 from batchwright._hand import GIVE_UP, Hand
 from batchwright._job import Job, only
 from batchwright._muster import Muster
-from batchwright._roll import Roll, is_open, turn_of
+from batchwright._roll import Roll, is_left, is_open, turn_of
 from batchwright._submit import MAX_BYTES
 from batchwright._wave import Wave
 from batchwright.errors import RunLocked
 from batchwright.events import Conducting, WorkerJoined
 from batchwright.shared import UNSURE, WORK_FACT, SharedStore
-from batchwright.store import ItemState, Lease, RunInfo, ShardState
+from batchwright.store import ItemState, Lease, ShardState
 
 Stops = tuple[tuple[str, str], ...]
 
@@ -220,8 +220,3 @@ class Shift:
         over = {**work, "open": False, "turn": turn_of(info) + 1, "stops": stops}
         await store.put_facts(lease, {WORK_FACT: over, GIVE_UP: None})
         hand.look_now()
-
-
-def is_left(info: RunInfo) -> bool:
-    """Tell whether anything of the run waits or travels."""
-    return bool(info.states[ItemState.PENDING] or info.states[ItemState.IN_FLIGHT])

@@ -93,9 +93,9 @@ async def wedged():
         yield Team(sim, MemoryStore(), stack)
 
 
-async def read_back(team: Team, asked) -> None:
+async def read_back(team: Team, asked, **options) -> None:
     """Check the run's final state against what was asked and what the server was sent."""
-    result = await (await team.member()).resume()
+    result = await (await team.member(**options)).resume()
     assert_conserved(result, len(asked))
     assert_own_answers(result, asked)
     assert result.complete
@@ -112,7 +112,9 @@ async def read_back(team: Team, asked) -> None:
 async def test_three_share_a_run(team):
     """Each sends, watches and reads a part; all of them return when all of it is done."""
     asked = items(300)
-    runners = [await team.member() for _ in range(3)]
+    team.sim.on("create", lambda _: Delay(0.05))
+    limits = ShardLimits(max_requests=10, concurrency=1)
+    runners = [await team.member(limits=limits) for _ in range(3)]
     status = await runners[0].load(asked)
     assert (status.progress.waiting, sent(team.sim)) == (300, Counter())
 
@@ -326,6 +328,31 @@ async def test_one_with_a_wrong_key_leaves_and_the_others_go_on(team):
     assert [reason for reason, _ in left.stopped] == ["account"]
     assert result.complete
     assert not result.stopped
+
+
+async def test_an_end_by_one_that_cannot_send_is_no_end(team):
+    """One with a wrong key is alone and ends the run; who joins at that moment goes on with it."""
+    team.sim.world.configure(keys={"right": "home"})
+    bad = await team.member(api_key="wrong")
+    good = await team.member(api_key="right")
+    asked = items(30)
+    await bad.load(asked)
+    joined: list[asyncio.Task] = []
+    plain = team.store.put_facts
+
+    async def put_facts(lease, facts):
+        ends = (facts.get("work") or {}).get("open") is False
+        if ends and not joined:
+            joined.append(asyncio.create_task(good.work()))
+            await team.until(WorkerJoined, 2)
+        await plain(lease, facts)
+
+    team.store.put_facts = put_facts
+    left = await bad.work()
+
+    assert [reason for reason, _ in left.stopped] == ["account"]
+    assert (await joined[0]).complete
+    await read_back(team, asked, api_key="right")
 
 
 async def test_a_key_that_is_wrong_for_all_ends_the_run(team):

@@ -11,7 +11,7 @@ from unittest import mock
 
 from tests.simulation.planted.bugs import BUGS, Patch
 
-from batchwright import _hand, _sync
+from batchwright import _sync
 from batchwright.store import ShardState
 from batchwright.stores.memory import MemoryStore
 
@@ -59,16 +59,6 @@ def _claimed_twice() -> Sequence[Patch]:
 def _asks_all_again() -> Sequence[Patch]:
     """What a dead process had asked directly is asked again by the one that takes over."""
     return [mock.patch.object(_sync, "_is_open_in", return_value=True)]
-
-
-@_bug()
-def _parts_forgotten() -> Sequence[Patch]:
-    """The parts of a refused body go back to what waits, and are cut together again."""
-
-    async def send_parts(self: Any, parent: Any, parts: Any) -> None:
-        """Leave it to the conductor."""
-
-    return [mock.patch.object(_hand.Hand, "_send_parts", send_parts)]
 
 
 @_bug()
